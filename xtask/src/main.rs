@@ -1,1 +1,27 @@
-fn main() {}
+//! The project's own tools: what is not cargo's job. One file per command.
+
+// A tool for people: it talks on standard output.
+#![allow(clippy::print_stdout)]
+
+mod generate;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Hangar's own tools")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write the data tables that are made from published material
+    Generate(generate::Args),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().command {
+        Command::Generate(args) => generate::run(args),
+    }
+}
