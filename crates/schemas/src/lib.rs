@@ -1,10 +1,25 @@
 //! Structural schemas: parse, prune, default, validate.
 //!
-//! One [`Schema`] serves both worlds: the built-in kinds (an arena made from the published definitions) and
-//! custom resources (one arena per version of a definition, shared by every tenant that has the same one).
+//! One [`Schema`] serves both worlds: the built-in kinds (an arena made from the published definitions, see
+//! [`Definitions`]) and custom resources (one arena per version of a definition, shared by every tenant that has
+//! the same one, see [`Schema::from_crd`]). What is done with a value starts at a [`Cursor`].
 //!
 //! Not here: CEL (see `rules`) and what a kind means (see `builtins`).
 
+mod build;
+mod custom;
+mod default;
+mod definitions;
+mod object_meta;
+mod pattern;
+mod prune;
 mod schema;
+pub mod structural;
 
+pub use default::default;
+pub use definitions::{Definitions, DefinitionsError};
+pub use prune::{PruneOptions, prune, prune_nulls, unknown_fields};
 pub use schema::*;
+
+#[cfg(test)]
+mod tests;

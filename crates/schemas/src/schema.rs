@@ -1,12 +1,12 @@
 //! The compiled schema: an arena of nodes, so that definitions may refer to themselves and are shared whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use compact_str::CompactString;
 use serde_json::Value;
 
 /// A node of an arena.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeId(pub u32);
 
 /// `type` of a node; `Any` where the schema says none.
@@ -121,12 +121,8 @@ pub struct Node {
 pub struct Schema {
     pub(crate) nodes: Vec<Node>,
     pub(crate) root: NodeId,
-}
-
-impl Default for NodeId {
-    fn default() -> Self {
-        NodeId(0)
-    }
+    /// Nodes that are named definitions, such as `io.k8s.api.core.v1.PodSpec`; empty for most custom resources.
+    pub(crate) names: HashMap<NodeId, CompactString>,
 }
 
 impl Schema {
@@ -136,6 +132,15 @@ impl Schema {
 
     pub fn at(&self, id: NodeId) -> Cursor<'_> {
         Cursor { schema: self, id }
+    }
+
+    /// How many nodes the arena holds: what it costs.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
     }
 }
 
@@ -174,5 +179,28 @@ impl<'a> Cursor<'a> {
     /// Another node of the same schema.
     pub fn to(self, id: NodeId) -> Cursor<'a> {
         self.schema.at(id)
+    }
+
+    /// The schema this is a place in.
+    pub fn schema(self) -> &'a Schema {
+        self.schema
+    }
+
+    /// A named property only, never `additionalProperties`.
+    pub fn property(self, name: &str) -> Option<Cursor<'a>> {
+        self.node().properties.get(name).map(|id| self.schema.at(*id))
+    }
+
+    /// The name of the definition this node is, if it is one: `io.k8s.api.core.v1.PodSpec`.
+    pub fn definition(self) -> Option<&'a str> {
+        self.schema.names.get(&self.id).map(CompactString::as_str)
+    }
+
+    /// Whether anything may stand here and nothing inside is known.
+    pub fn is_free_form(self) -> bool {
+        let node = self.node();
+        node.preserve_unknown
+            && node.properties.is_empty()
+            && !matches!(node.additional, Additional::Schema(_))
     }
 }
