@@ -5,11 +5,16 @@
 //!
 //! Not here: schemas (see `schemas`), storage keys (see `store`), HTTP.
 
+pub mod decode;
+pub mod equal;
 pub mod field;
 pub mod kind;
 pub mod meta;
+pub mod metadata;
 pub mod names;
+pub mod patch;
 pub mod resource;
+pub mod selector;
 pub mod status;
 
 pub use compact_str::CompactString;

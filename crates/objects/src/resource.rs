@@ -114,11 +114,7 @@ impl ResourceType {
     }
 
     pub fn gvk(&self) -> GroupVersionKind {
-        GroupVersionKind {
-            group: self.group.clone(),
-            version: self.version.clone(),
-            kind: self.kind.clone(),
-        }
+        GroupVersionKind { group: self.group.clone(), version: self.version.clone(), kind: self.kind.clone() }
     }
 
     pub fn group_kind(&self) -> GroupKind {

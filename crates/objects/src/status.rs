@@ -179,10 +179,8 @@ impl Status {
     }
 
     pub fn invalid(kind: &GroupKind, name: &str, errors: &[field::Error]) -> Self {
-        let mut status = Self::new(
-            Reason::Invalid,
-            format!("{kind} {name:?} is invalid: {}", field::aggregate(errors)),
-        );
+        let mut status =
+            Self::new(Reason::Invalid, format!("{kind} {name:?} is invalid: {}", field::aggregate(errors)));
         status.kind = kind.kind.to_string();
         status.group = kind.group.to_string();
         status.name = name.to_owned();
@@ -197,8 +195,11 @@ impl Status {
     }
 
     pub fn internal(message: impl std::fmt::Display) -> Self {
-        Self::new(Reason::InternalError, format!("Internal error occurred: {message}"))
-            .cause("", message.to_string(), "")
+        Self::new(Reason::InternalError, format!("Internal error occurred: {message}")).cause(
+            "",
+            message.to_string(),
+            "",
+        )
     }
 
     /// 410: the revision asked for is no longer kept.
