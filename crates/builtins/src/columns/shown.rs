@@ -1,0 +1,95 @@
+//! How times, lists, labels and selectors are written in a cell.
+
+use std::fmt::Write as _;
+
+use objects::Value;
+use objects::selector::labels::Selector;
+
+use crate::dotted::Dotted;
+
+/// Seconds since the epoch of an RFC 3339 stamp.
+pub(super) fn seconds(stamp: &str) -> Option<i64> {
+    stamp.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_second)
+}
+
+/// How long ago a stamp was.
+pub(super) fn since(stamp: &str, now: i64) -> String {
+    match seconds(stamp) {
+        Some(then) => duration(now.saturating_sub(then)),
+        None => "<unknown>".to_owned(),
+    }
+}
+
+/// A duration to two or three figures, as kubectl users know it.
+pub(super) fn duration(seconds: i64) -> String {
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    let (days, years) = (hours / 24, hours / 24 / 365);
+    let two = |big: i64, unit: char, small: i64, part: char| match small {
+        0 => format!("{big}{unit}"),
+        _ => format!("{big}{unit}{small}{part}"),
+    };
+    match seconds {
+        ..-1 => "<invalid>".to_owned(),
+        -1 => "0s".to_owned(),
+        0..120 => format!("{seconds}s"),
+        _ if minutes < 10 => two(minutes, 'm', seconds % 60, 's'),
+        _ if minutes < 180 => format!("{minutes}m"),
+        _ if hours < 8 => two(hours, 'h', minutes % 60, 'm'),
+        _ if hours < 48 => format!("{hours}h"),
+        _ if hours < 24 * 8 => two(days, 'd', hours % 24, 'h'),
+        _ if hours < 24 * 365 * 2 => format!("{days}d"),
+        _ if hours < 24 * 365 * 8 => two(years, 'y', days % 365, 'd'),
+        _ => format!("{years}y"),
+    }
+}
+
+/// `a,b,c + 2 more...`; `absent` where there is nothing.
+pub(super) fn few(items: &[String], max: usize, separator: &str, absent: &str) -> String {
+    let mut text = items.iter().take(max).map(String::as_str).collect::<Vec<_>>().join(separator);
+    if items.len() > max {
+        let _ = write!(text, " + {} more...", items.len() - max);
+    }
+    if text.is_empty() { absent.to_owned() } else { text }
+}
+
+/// A map of labels: `a=b,c=d`.
+pub(super) fn labels(map: &Value) -> String {
+    let mut pairs: Vec<String> =
+        map.entries("").map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or(""))).collect();
+    pairs.sort_unstable();
+    if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
+}
+
+/// A `LabelSelector` object in the grammar of `-l`.
+pub(super) fn selector(selector: &Value) -> String {
+    if selector.is_null() {
+        return "<none>".to_owned();
+    }
+    match Selector::from_value(selector).map(|parsed| parsed.to_string()) {
+        Ok(text) if text.is_empty() => "<none>".to_owned(),
+        Ok(text) => text,
+        Err(_) => "<error>".to_owned(),
+    }
+}
+
+/// Texts joined by commas, or something else where there are none.
+pub(super) fn joined(items: &[&str], absent: &str) -> String {
+    if items.is_empty() { absent.to_owned() } else { items.join(",") }
+}
+
+/// A number or percentage as it was written.
+pub(super) fn int_or_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The condition of a type, if the object has it.
+pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object.list("status.conditions").iter().find(|condition| condition.text("type") == kind)
+}
+
+pub(super) fn has_condition(object: &Value, kind: &str) -> bool {
+    condition(object, kind).is_some_and(|condition| condition.text("status") == "True")
+}
