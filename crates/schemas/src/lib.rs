@@ -15,11 +15,13 @@ mod pattern;
 mod prune;
 mod schema;
 pub mod structural;
+mod validate;
 
 pub use default::default;
 pub use definitions::{Definitions, DefinitionsError};
 pub use prune::{PruneOptions, prune, prune_nulls, unknown_fields};
 pub use schema::*;
+pub use validate::{blocks_rules, validate};
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,9 @@
 //! Pruning and defaulting, as tables and as properties.
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::validate::tests::{any_json, any_schema};
 use crate::*;
 
 fn crd(properties: Value) -> Schema {
@@ -126,4 +128,35 @@ fn defaulting() {
         json!({}),
         json!({"z": 0, "f": false}),
     );
+}
+
+proptest! {
+    #[test]
+    fn pruning_and_defaulting_settle(schema in any_schema(), value in any_json()) {
+        let schema = Schema::from_crd(&schema).unwrap();
+        let root = schema.root();
+        let options = PruneOptions::default();
+
+        let mut pruned = value;
+        let reported = unknown_fields(root, &pruned);
+        prop_assert_eq!(prune(root, &mut pruned, options), reported);
+        let mut again = pruned.clone();
+        prop_assert!(prune(root, &mut again, options).is_empty());
+        prop_assert_eq!(&again, &pruned);
+
+        let mut defaulted = pruned;
+        default(root, &mut defaulted);
+        let mut again = defaulted.clone();
+        default(root, &mut again);
+        prop_assert_eq!(&again, &defaulted);
+
+        // Defaults may bring unknown fields of their own only where a definition was never checked; once they
+        // are gone, the three agree.
+        prune(root, &mut defaulted, options);
+        default(root, &mut defaulted);
+        let mut settled = defaulted.clone();
+        prune(root, &mut settled, options);
+        default(root, &mut settled);
+        prop_assert_eq!(settled, defaulted);
+    }
 }
