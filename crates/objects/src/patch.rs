@@ -5,9 +5,11 @@
 
 mod json;
 mod merge;
+mod strategic;
 
 pub use json::json;
 pub use merge::merge;
+pub use strategic::{PatchSchema, strategic};
 
 use crate::{Reason, Status};
 
