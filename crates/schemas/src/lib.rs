@@ -11,6 +11,7 @@ mod custom;
 mod default;
 mod definitions;
 mod object_meta;
+mod patch;
 mod pattern;
 mod prune;
 mod schema;
