@@ -11,9 +11,12 @@
 //! decision needs more (is that service account still there?), the answer says what to look up.
 
 pub mod authorize;
+pub mod bootstrap;
+pub mod impersonation;
 mod keys;
 pub mod pki;
 pub mod rbac;
+pub mod review;
 mod secret;
 pub mod tokens;
 pub mod user;

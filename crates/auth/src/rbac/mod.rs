@@ -8,6 +8,8 @@ pub mod aggregation;
 pub mod escalation;
 mod policy;
 mod rule;
+#[cfg(test)]
+mod tests;
 pub mod validation;
 
 pub use policy::{PolicySnapshot, ResolvedRules};

@@ -153,8 +153,25 @@ fn url_covers(rule: &str, path: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Rules over a few words, so that they often meet.
+    pub(in super::super) fn any_rule() -> impl Strategy<Value = Rule> {
+        let some = |words: &'static str| proptest::collection::vec(words, 0..3);
+        let resources = some("\\*|pods|jobs|pods/log|\\*/scale|jobs/scale");
+        (some("\\*|get|list"), some("\\*||apps"), resources, some("a|b")).prop_map(
+            |(verbs, api_groups, resources, resource_names)| Rule {
+                verbs,
+                api_groups,
+                resources,
+                resource_names,
+                non_resource_urls: Vec::new(),
+            },
+        )
+    }
 
     fn rule(json: &str) -> Rule {
         serde_json::from_str(json).unwrap()

@@ -74,7 +74,10 @@ impl VerifiedToken {
     }
 
     fn bound(claims: Claims, audiences: Vec<String>, now: Timestamp) -> Result<Self, TokenError> {
-        let at = |seconds: i64| Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);
+        let at = |seconds: i64| {
+            let seconds = seconds.clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
+            Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH)
+        };
         if claims.nbf.is_some_and(|begin| now + LEEWAY < at(begin)) {
             return Err(TokenError::NotYetValid);
         }
