@@ -25,6 +25,7 @@ use std::sync::LazyLock;
 use objects::{ErrorList, Path, Value, field, meta};
 
 pub use self::selectable::Selectable;
+pub(crate) use self::service::is_reachable_from_outside;
 use crate::columns::{self, Columns};
 use crate::dotted::Dotted;
 

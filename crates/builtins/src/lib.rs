@@ -1,6 +1,6 @@
 //! The built-in kinds as data, and the documents that tell clients what a server offers.
 //!
-//! [`types()`] is the table of resources; [`cursor`] finds the schema of a kind; [`discovery`] and `openapi`
+//! [`types()`] is the table of resources; [`cursor`] finds the schema of a kind; [`discovery`] and [`openapi`]
 //! write the documents for any surface, built in and custom. [`storage_type`] and [`convert`] know the few
 //! resources that are one set of objects under two names.
 //!
@@ -9,9 +9,12 @@
 mod behaviour;
 mod columns;
 mod convert;
+mod defaults;
 pub mod discovery;
 mod dotted;
+pub mod openapi;
 pub mod priority;
+pub mod quantity;
 mod resources;
 mod schema;
 mod storage;

@@ -3,6 +3,20 @@
 use objects::Value;
 
 use crate::dotted::Dotted;
+use crate::quantity::Quantity;
+
+/// Writes the amounts of resource lists in their canonical form. What is no quantity is left for validation.
+pub(crate) fn canonical(holder: &mut Value, lists: &[&str]) {
+    for list in lists.iter().filter(|list| holder.has(list)).copied().collect::<Vec<_>>() {
+        let amounts =
+            holder.at_mut(list).and_then(Value::as_object_mut).into_iter().flat_map(|map| map.values_mut());
+        for amount in amounts.filter(|amount| !amount.is_null()) {
+            if let Some(quantity) = Quantity::read(amount) {
+                *amount = quantity.in_thousandths().to_string().into();
+            }
+        }
+    }
+}
 
 /// How a pod is treated when a node runs short.
 pub(crate) fn qos_class(spec: &Value) -> &'static str {
@@ -23,7 +37,7 @@ fn class_of(resources: &Value) -> &'static str {
         let (asked, allowed) = (amount(resources.at("requests"), name), amount(resources.at("limits"), name));
         match asked == allowed {
             false => "Burstable",
-            true if asked == "0" => "BestEffort",
+            true if asked.is_zero() => "BestEffort",
             true => "Guaranteed",
         }
     };
@@ -31,10 +45,36 @@ fn class_of(resources: &Value) -> &'static str {
     if cpu == memory { cpu } else { "Burstable" }
 }
 
-fn amount(list: &Value, name: &str) -> String {
-    match list.get(name) {
-        None | Some(Value::Null) => "0".to_owned(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
+/// The amount of a resource in a list; zero where there is none.
+pub(crate) fn amount(list: &Value, name: &str) -> Quantity {
+    list.get(name).and_then(Quantity::read).unwrap_or(Quantity::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn qos() {
+        let check = |containers: Value, expected: &str| {
+            let containers: Vec<Value> = containers
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|resources| json!({"resources": resources}))
+                .collect();
+            assert_eq!(qos_class(&json!({"containers": containers})), expected, "{containers:?}");
+        };
+        let full = json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1000m", "memory": "1024Mi"}});
+        check(json!([{}]), "BestEffort");
+        check(json!([full]), "Guaranteed");
+        check(json!([full, full]), "Guaranteed");
+        check(json!([full, {}]), "Burstable");
+        check(json!([{"requests": {"cpu": "1"}}]), "Burstable");
+        check(json!([{"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}]), "Burstable");
+        check(json!([{"requests": {"cpu": "0"}}]), "BestEffort");
+        check(json!([]), "BestEffort");
     }
 }

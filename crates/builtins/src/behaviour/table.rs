@@ -7,6 +7,7 @@ use super::Generation::{Body, BodyAndAnnotations, BodyAndLabels, Once};
 use super::StatusSplit::{KeepLabels, StatusOnly, WithMetadata};
 use super::{Behaviour, Generation, Selectable, StatusSplit, names, prepare, selectable, service};
 use crate::columns::{self, Columns};
+use crate::defaults;
 
 pub(super) struct Row {
     pub group: &'static str,
@@ -107,28 +108,36 @@ fn empty() -> Value {
 pub(super) static ROWS: &[Row] = &[
     // What runs.
     kind(CORE, "Pod")
+        .defaults(defaults::pod)
         .generation(Body)
         .status(WithMetadata, || json!({"phase": "Pending"}))
         .on_create(prepare::new_pod)
         .on_status(prepare::pod_status)
         .selectable(selectable::POD)
         .columns(&columns::POD),
-    kind(CORE, "PodTemplate").generation(Body).columns(&columns::POD_TEMPLATE),
+    kind(CORE, "PodTemplate")
+        .defaults(defaults::pod_template)
+        .generation(Body)
+        .columns(&columns::POD_TEMPLATE),
     kind(CORE, "ReplicationController")
+        .defaults(defaults::replication_controller)
         .generation(Body)
         .status(WithMetadata, || json!({"replicas": 0}))
         .selectable(selectable::REPLICAS)
         .columns(&columns::REPLICATION_CONTROLLER),
     kind(APPS, "Deployment")
+        .defaults(defaults::deployment)
         .generation(BodyAndAnnotations)
         .status(KeepLabels, empty)
         .columns(&columns::DEPLOYMENT),
     kind(APPS, "ReplicaSet")
+        .defaults(defaults::replica_set)
         .generation(Body)
         .status(WithMetadata, || json!({"replicas": 0}))
         .selectable(selectable::REPLICAS)
         .columns(&columns::REPLICA_SET),
     kind(APPS, "DaemonSet")
+        .defaults(defaults::daemon_set)
         .generation(Body)
         .status(WithMetadata, || {
             let counts =
@@ -143,19 +152,26 @@ pub(super) static ROWS: &[Row] = &[
         .on_update(prepare::daemon_set_template_generation)
         .columns(&columns::DAEMON_SET),
     kind(APPS, "StatefulSet")
+        .defaults(defaults::stateful_set)
         .name(names::label)
         .generation(Body)
         .status(WithMetadata, || json!({"replicas": 0, "availableReplicas": 0}))
         .columns(&columns::STATEFUL_SET),
     kind(APPS, "ControllerRevision").columns(&columns::CONTROLLER_REVISION),
     kind(BATCH, "Job")
+        .defaults(defaults::job)
         .generation(Body)
         .status(WithMetadata, empty)
         .on_create(prepare::new_job)
         .selectable(selectable::JOB)
         .columns(&columns::JOB),
-    kind(BATCH, "CronJob").generation(Body).status(WithMetadata, empty).columns(&columns::CRON_JOB),
+    kind(BATCH, "CronJob")
+        .defaults(defaults::cron_job)
+        .generation(Body)
+        .status(WithMetadata, empty)
+        .columns(&columns::CRON_JOB),
     kind("autoscaling", "HorizontalPodAutoscaler")
+        .defaults(defaults::horizontal_pod_autoscaler)
         .generation(Body)
         .status(WithMetadata, || json!({"desiredReplicas": 0}))
         .columns(&columns::HORIZONTAL_POD_AUTOSCALER),
@@ -169,6 +185,7 @@ pub(super) static ROWS: &[Row] = &[
         .columns(&columns::POD_DISRUPTION_BUDGET),
     // What a namespace holds.
     kind(CORE, "Namespace")
+        .defaults(defaults::namespace)
         .name(names::label)
         .status(WithMetadata, || json!({"phase": "Active"}))
         .on_create(prepare::new_namespace)
@@ -177,65 +194,90 @@ pub(super) static ROWS: &[Row] = &[
         .columns(&columns::NAMESPACE),
     kind(CORE, "ConfigMap").columns(&columns::CONFIG_MAP),
     kind(CORE, "Secret")
+        .defaults(defaults::secret)
         .on_update(prepare::secret_type_kept)
         .selectable(selectable::SECRET)
         .columns(&columns::SECRET),
     kind(CORE, "ServiceAccount")
         .on_create(prepare::secret_names_only)
         .on_update(prepare::secret_names_only_kept),
-    kind(CORE, "ResourceQuota").status(WithMetadata, empty).columns(&columns::RESOURCE_QUOTA),
-    kind(CORE, "LimitRange").columns(&columns::CREATED),
+    kind(CORE, "ResourceQuota")
+        .defaults(defaults::resource_quota)
+        .status(WithMetadata, empty)
+        .columns(&columns::RESOURCE_QUOTA),
+    kind(CORE, "LimitRange").defaults(defaults::limit_range).columns(&columns::CREATED),
     kind(CORE, "Event").selectable(selectable::CORE_EVENT).columns(&columns::EVENT),
     kind("events.k8s.io", "Event").selectable(selectable::EVENT).columns(&columns::EVENT),
     kind("coordination.k8s.io", "Lease").columns(&columns::LEASE),
     kind("coordination.k8s.io", "LeaseCandidate").columns(&columns::LEASE_CANDIDATE),
     // The network.
     kind(CORE, "Service")
+        .defaults(defaults::service)
         .name(names::rfc1035_label)
         .status(WithMetadata, || json!({"loadBalancer": {}}))
         .on_create(service::create)
         .on_update(service::update)
         .selectable(selectable::SERVICE)
         .columns(&columns::SERVICE),
-    kind(CORE, "Endpoints").columns(&columns::ENDPOINTS),
-    kind("discovery.k8s.io", "EndpointSlice").generation(BodyAndLabels).columns(&columns::ENDPOINT_SLICE),
+    kind(CORE, "Endpoints").defaults(defaults::endpoints).columns(&columns::ENDPOINTS),
+    kind("discovery.k8s.io", "EndpointSlice")
+        .defaults(defaults::endpoint_slice)
+        .generation(BodyAndLabels)
+        .columns(&columns::ENDPOINT_SLICE),
     kind(NETWORKING, "Ingress")
+        .defaults(defaults::ingress)
         .generation(Body)
         .status(WithMetadata, || json!({"loadBalancer": {}}))
         .columns(&columns::INGRESS),
-    kind(NETWORKING, "IngressClass").generation(Body).columns(&columns::INGRESS_CLASS),
-    kind(NETWORKING, "NetworkPolicy").generation(Body).columns(&columns::NETWORK_POLICY),
+    kind(NETWORKING, "IngressClass")
+        .defaults(defaults::ingress_class)
+        .generation(Body)
+        .columns(&columns::INGRESS_CLASS),
+    kind(NETWORKING, "NetworkPolicy")
+        .defaults(defaults::network_policy)
+        .generation(Body)
+        .columns(&columns::NETWORK_POLICY),
     kind(NETWORKING, "ServiceCIDR").status(StatusOnly, empty).columns(&columns::SERVICE_CIDR),
     kind(NETWORKING, "IPAddress").name(names::ip_address).columns(&columns::IP_ADDRESS),
     // Storage.
     kind(CORE, "PersistentVolume")
+        .defaults(defaults::persistent_volume)
         .status(WithMetadata, || json!({"phase": "Pending"}))
         .columns(&columns::PERSISTENT_VOLUME),
     kind(CORE, "PersistentVolumeClaim")
+        .defaults(defaults::claim)
         .status(WithMetadata, || json!({"phase": "Pending"}))
         .on_create(prepare::claim_data_source)
         .on_update(prepare::claim_data_source_kept)
         .columns(&columns::PERSISTENT_VOLUME_CLAIM),
-    kind(STORAGE, "StorageClass").columns(&columns::STORAGE_CLASS),
+    kind(STORAGE, "StorageClass").defaults(defaults::storage_class).columns(&columns::STORAGE_CLASS),
     kind(STORAGE, "VolumeAttributesClass").columns(&columns::VOLUME_ATTRIBUTES_CLASS),
     kind(STORAGE, "VolumeAttachment")
         .status(StatusOnly, || json!({"attached": false}))
         .columns(&columns::VOLUME_ATTACHMENT),
     kind(STORAGE, "CSINode").columns(&columns::CSI_NODE),
-    kind(STORAGE, "CSIDriver").columns(&columns::CSI_DRIVER),
+    kind(STORAGE, "CSIDriver").defaults(defaults::csi_driver).columns(&columns::CSI_DRIVER),
     kind(STORAGE, "CSIStorageCapacity").columns(&columns::CREATED),
     // Nodes and how pods are placed on them.
     kind(CORE, "Node")
+        .defaults(defaults::node)
         .status(WithMetadata, empty)
         .status_from_client()
         .selectable(selectable::NODE)
         .columns(&columns::NODE),
     kind(CORE, "ComponentStatus").columns(&columns::COMPONENT_STATUS),
     kind("node.k8s.io", "RuntimeClass").columns(&columns::RUNTIME_CLASS),
-    kind("scheduling.k8s.io", "PriorityClass").generation(Once).columns(&columns::PRIORITY_CLASS),
+    kind("scheduling.k8s.io", "PriorityClass")
+        .defaults(defaults::priority_class)
+        .generation(Once)
+        .columns(&columns::PRIORITY_CLASS),
     kind("scheduling.k8s.io", "PodGroup").status(StatusOnly, empty).columns(&columns::POD_GROUP),
     kind(RESOURCE, "DeviceClass").generation(Body),
-    kind(RESOURCE, "ResourceClaim").status(StatusOnly, empty).columns(&columns::RESOURCE_CLAIM),
+    kind(RESOURCE, "ResourceClaim")
+        .defaults(defaults::resource_claim)
+        .status(StatusOnly, empty)
+        .columns(&columns::RESOURCE_CLAIM),
+    kind(RESOURCE, "ResourceClaimTemplate").defaults(defaults::resource_claim_template),
     kind(RESOURCE, "ResourceSlice")
         .generation(Body)
         .selectable(selectable::RESOURCE_SLICE)
@@ -247,8 +289,14 @@ pub(super) static ROWS: &[Row] = &[
     // Who may do what.
     kind(RBAC, "Role").name(names::path_segment).columns(&columns::CREATED),
     kind(RBAC, "ClusterRole").name(names::path_segment).columns(&columns::CREATED),
-    kind(RBAC, "RoleBinding").name(names::path_segment).columns(&columns::BINDING),
-    kind(RBAC, "ClusterRoleBinding").name(names::path_segment).columns(&columns::BINDING),
+    kind(RBAC, "RoleBinding")
+        .defaults(defaults::binding)
+        .name(names::path_segment)
+        .columns(&columns::BINDING),
+    kind(RBAC, "ClusterRoleBinding")
+        .defaults(defaults::binding)
+        .name(names::path_segment)
+        .columns(&columns::BINDING),
     kind(CERTIFICATES, "CertificateSigningRequest")
         .name(names::anything)
         .status(WithMetadata, empty)
@@ -266,23 +314,38 @@ pub(super) static ROWS: &[Row] = &[
         .selectable(selectable::POD_CERTIFICATE)
         .columns(&columns::POD_CERTIFICATE_REQUEST),
     // How the API itself behaves.
-    kind(ADMISSION, "MutatingWebhookConfiguration").generation(Body).columns(&columns::WEBHOOK_CONFIGURATION),
+    kind(ADMISSION, "MutatingWebhookConfiguration")
+        .defaults(defaults::mutating_webhooks)
+        .generation(Body)
+        .columns(&columns::WEBHOOK_CONFIGURATION),
     kind(ADMISSION, "ValidatingWebhookConfiguration")
+        .defaults(defaults::validating_webhooks)
         .generation(Body)
         .columns(&columns::WEBHOOK_CONFIGURATION),
     kind(ADMISSION, "ValidatingAdmissionPolicy")
+        .defaults(defaults::admission_policy)
         .generation(Body)
         .status(StatusOnly, empty)
         .columns(&columns::VALIDATING_ADMISSION_POLICY),
     kind(ADMISSION, "ValidatingAdmissionPolicyBinding")
+        .defaults(defaults::admission_policy_binding)
         .generation(Body)
         .columns(&columns::ADMISSION_POLICY_BINDING),
-    kind(ADMISSION, "MutatingAdmissionPolicy").generation(Body).columns(&columns::MUTATING_ADMISSION_POLICY),
+    kind(ADMISSION, "MutatingAdmissionPolicy")
+        .defaults(defaults::admission_policy)
+        .generation(Body)
+        .columns(&columns::MUTATING_ADMISSION_POLICY),
     kind(ADMISSION, "MutatingAdmissionPolicyBinding")
+        .defaults(defaults::admission_policy_binding)
         .generation(Body)
         .columns(&columns::ADMISSION_POLICY_BINDING),
-    kind(FLOW, "FlowSchema").generation(Body).status(StatusOnly, empty).columns(&columns::FLOW_SCHEMA),
+    kind(FLOW, "FlowSchema")
+        .defaults(defaults::flow_schema)
+        .generation(Body)
+        .status(StatusOnly, empty)
+        .columns(&columns::FLOW_SCHEMA),
     kind(FLOW, "PriorityLevelConfiguration")
+        .defaults(defaults::priority_level)
         .generation(Body)
         .status(StatusOnly, empty)
         .columns(&columns::PRIORITY_LEVEL),
