@@ -91,10 +91,8 @@ impl Impersonation {
     #[must_use]
     pub fn into_user(self) -> UserInfo {
         let mut groups = self.groups;
-        if groups.is_empty() {
-            if let Some((namespace, _)) = split_service_account(&self.user) {
-                groups = vec![user::SERVICE_ACCOUNTS.to_owned(), service_accounts_of(namespace)];
-            }
+        if let (true, Some((namespace, _))) = (groups.is_empty(), split_service_account(&self.user)) {
+            groups = vec![user::SERVICE_ACCOUNTS.to_owned(), service_accounts_of(namespace)];
         }
         let mut info = UserInfo { name: self.user, uid: self.uid, groups, extra: self.extra };
         if info.is_anonymous() && !info.is_in(user::UNAUTHENTICATED) {

@@ -111,7 +111,7 @@ impl Template {
         let body = Body {
             version: V3,
             serial: random_serial()?,
-            algorithm: algorithm.clone(),
+            algorithm,
             issuer: self.issuer,
             validity: self.validity,
             subject: self.subject,

@@ -22,13 +22,13 @@ pub fn covers(owner: &[Rule], requested: &[Rule]) -> Result<(), Vec<Rule>> {
 /// Rules about the same resource become one rule with several verbs.
 fn compacted(parts: Vec<Rule>) -> Vec<Rule> {
     let mut others = Vec::new();
-    let mut by_resource: BTreeMap<(Vec<String>, Vec<String>, Vec<String>), Rule> = BTreeMap::new();
+    let mut by_resource: BTreeMap<[Vec<String>; 3], Rule> = BTreeMap::new();
     for part in parts {
         if !part.non_resource_urls.is_empty() {
             others.push(part);
             continue;
         }
-        let key = (part.api_groups.clone(), part.resources.clone(), part.resource_names.clone());
+        let key = [part.api_groups.clone(), part.resources.clone(), part.resource_names.clone()];
         match by_resource.get_mut(&key) {
             Some(rule) => rule.verbs.extend(part.verbs),
             None => {

@@ -166,7 +166,7 @@ fn nobody_grants_what_they_do_not_hold() {
     let none: [&str; 0] = [];
     let check_role = |user: &UserInfo, role: &Value, expected: Result<(), &str>| {
         let got = policy.check_role(&policy, user, role, None);
-        assert_eq!(got.as_ref().map_err(String::as_str).map(|()| ()), expected, "{}", user.name);
+        assert_eq!(got.map_err(|why| why.to_string()), expected.map_err(str::to_owned), "{}", user.name);
     };
     let pods = json!([{"verbs": ["list"], "apiGroups": [""], "resources": ["pods"]}]);
     let secrets = json!([{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["secrets"]}]);

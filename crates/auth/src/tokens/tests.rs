@@ -134,7 +134,7 @@ fn a_bound_token_lives_with_its_objects() {
     let token = bound(thing(), None, Some(Reference::new("n", "n-uid")));
     assert_eq!(token.lookups().len(), 2);
     let user = token.user("", &[Some(&account), Some(&there)], now()).unwrap();
-    let extra: Vec<&str> = user.extra.iter().map(|(_, values)| values[0].as_str()).collect();
+    let extra: Vec<&str> = user.extra.values().map(|values| values[0].as_str()).collect();
     assert_eq!(extra, [&format!("JTI={}", token.id), "n", "n-uid", "x", "x-uid"]);
     assert_eq!(user.uid, "sa-uid");
 }
