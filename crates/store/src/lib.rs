@@ -3,8 +3,17 @@
 //! Everything above this crate sees [`Store`]; nothing above it knows which engine runs.
 //! A key is always (tenant, type, namespace, name), so whatever is done to a tenant is done to a range.
 //!
+//! [`embedded`] is the engine of one machine. What every engine needs is beside it: [`fanout`] (watches),
+//! [`export`] (a tenant as a file), and `conformance` (what every engine must pass; a feature).
+//!
 //! Not here: objects. This crate moves bytes and knows nothing of Kubernetes.
 
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+pub mod embedded;
+pub mod export;
+pub mod fanout;
 mod interface;
 
+pub use embedded::Embedded;
 pub use interface::*;

@@ -1,0 +1,150 @@
+//! The engine that needs nothing else: one file in the data directory, one writer, readers on snapshots.
+//!
+//! SQLite keeps the pages (why: docs/decisions/0002-embedded-engine.md). What is asked of it is little: ordered
+//! tables, snapshots, and a commit that is durable. The rest is here, and reads in this order: [`schema`] (what is
+//! stored), [`snapshot`] (how it is read), [`batch`] and [`tenants`] (how it is changed), [`writer`] (how changes of
+//! many become one commit), [`chores`] (what is done later), [`housekeeping`] (what is done from time to time).
+//!
+//! Memory does not grow with tenants: none of them is known here between two calls.
+
+mod batch;
+mod chores;
+mod codec;
+mod fault;
+mod housekeeping;
+mod lock;
+mod log;
+mod readers;
+mod schema;
+mod snapshot;
+mod store;
+mod tenants;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::Retention;
+use crate::fanout::Hub;
+
+/// How an embedded store is opened. The defaults suit a server of one machine.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Memory for pages of the database, all connections together, whatever the number of tenants.
+    pub cache_bytes: u64,
+    /// Memory for events on their way to watches, all watches together.
+    pub event_bytes: usize,
+    pub retention: Retention,
+    /// How often history beyond the retention is dropped.
+    pub compaction_interval: Duration,
+    /// How often an idle watch hears how far it is.
+    pub progress_interval: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            cache_bytes: 64 << 20,
+            event_bytes: 16 << 20,
+            retention: Retention { age: Duration::from_secs(600), bytes: 256 << 20 },
+            compaction_interval: Duration::from_secs(30),
+            progress_interval: Duration::from_secs(10),
+        }
+    }
+}
+
+#[derive(thiserror::Error, Debug)]
+pub enum OpenError {
+    #[error("the data directory {} cannot be used: {source}", directory.display())]
+    Directory { directory: PathBuf, source: std::io::Error },
+    #[error("the data directory {} is in use by {}", directory.display(), holder(*pid))]
+    InUse { directory: PathBuf, pid: Option<u32> },
+    #[error("the database {} is damaged: {why}", file.display())]
+    Corrupt { file: PathBuf, why: String },
+    #[error("the database {} has layout {found}, and this version knows {known}", file.display())]
+    Version { file: PathBuf, found: i64, known: i64 },
+    #[error("the database {} cannot be opened: {why}", file.display())]
+    Database { file: PathBuf, why: String },
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another process".into(), |pid| format!("process {pid}"))
+}
+
+/// A store in a directory of this machine.
+pub struct Embedded {
+    readers: Arc<readers::Readers>,
+    log: Arc<log::DiskLog>,
+    writer: writer::Writer,
+    hub: Arc<Hub>,
+    running: Mutex<Option<Running>>,
+}
+
+/// What ends with the store.
+struct Running {
+    threads: [std::thread::JoinHandle<()>; 2],
+    lock: lock::DirectoryLock,
+}
+
+impl Running {
+    fn end(self) {
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+        // Last, when nothing of this store touches the directory any more.
+        drop(self.lock);
+    }
+}
+
+impl Embedded {
+    /// Opens the store in `directory`, making it if there is none. A second process is refused.
+    pub fn open(directory: &Path, options: Options) -> Result<Embedded, OpenError> {
+        let lock = lock::take(directory)?;
+        let unusable = |why: String| OpenError::Database { file: directory.join(schema::FILE), why };
+        // The writer's cache stays warm; a reader's is of use only until the next commit.
+        let connection = schema::open_writer(directory, options.cache_bytes / 2)?;
+        let readers = readers::Readers::new(directory.to_owned(), options.cache_bytes / 2);
+        let hub = Hub::new(options.event_bytes);
+        let (housekeeper, receive) = housekeeping::channel();
+        let (writer, writing) = writer::start(writer::Setup {
+            connection,
+            hub: hub.clone(),
+            housekeeper: housekeeper.clone(),
+            retention: options.retention,
+        })
+        .map_err(|error| unusable(error.to_string()))?;
+        let schedule = housekeeping::Schedule {
+            directory: directory.to_owned(),
+            progress: options.progress_interval,
+            compaction: options.compaction_interval,
+            retention: options.retention,
+        };
+        let keeping = housekeeping::start(schedule, &housekeeper, receive, hub.clone(), writer.clone())
+            .map_err(|error| unusable(error.to_string()))?;
+        let log = Arc::new(log::DiskLog::new(readers.clone()));
+        let running = Mutex::new(Some(Running { threads: [writing, keeping], lock }));
+        Ok(Embedded { readers, log, writer, hub, running })
+    }
+
+    /// The fan-out behind the watches, for what it can tell of its load.
+    pub fn hub(&self) -> &Hub {
+        &self.hub
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        // One that was not closed: watches must not wait for a store that is gone, and whoever opens the directory
+        // next must find it free.
+        self.hub.close();
+        if let Some(running) = self.running.lock().take() {
+            self.writer.stop();
+            running.end();
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Writes: what one commit of the database holds, from any number of callers.
+//!
+//! A batch remembers what it changed in the rows that every write touches (a tenant's revision, counts, counters)
+//! and writes those once, at its end. Nothing of it is seen by anyone before the commit.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use compact_str::CompactString;
+use rusqlite::{Connection, params};
+
+use super::chores::Chore;
+use super::codec::{self, integer};
+use super::fault::Fault;
+use super::snapshot::{self, Stored, TenantRow};
+use crate::{Change, Event, Expect, Key, Operation, Position, Revision, StoreError, TenantId};
+
+/// The numbers that belong to the whole store.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counters {
+    /// The last position of the log.
+    pub position: u64,
+    /// The last tenant made.
+    pub tenant: u64,
+    /// What compaction has in view: the log, and the values only history needs.
+    pub history_bytes: u64,
+}
+
+impl Counters {
+    pub(super) fn load(connection: &Connection) -> rusqlite::Result<Counters> {
+        Ok(Counters {
+            position: snapshot::counter(connection, "position")?,
+            tenant: snapshot::counter(connection, "tenant")?,
+            history_bytes: snapshot::counter(connection, "history_bytes")?,
+        })
+    }
+}
+
+/// A value of SQLite may be a billion bytes at most; far less is already a mistake of the caller.
+const LARGEST_VALUE: usize = 256 << 20;
+/// What a line of the log takes beside its key and the value it supersedes.
+const LOG_LINE: usize = 64;
+
+pub(super) struct Batch<'c> {
+    pub(super) connection: &'c Connection,
+    pub(super) counters: Counters,
+    counters_before: Counters,
+    /// The tenants touched, as this batch leaves them.
+    tenants: HashMap<TenantId, TenantRow>,
+    advanced: HashSet<TenantId>,
+    tallies: HashMap<(TenantId, CompactString), (i64, i64)>,
+    /// Milliseconds since 1970.
+    pub(super) time: i64,
+    pub(super) outcome: Outcome,
+}
+
+/// What the rest of the engine learns once the batch is committed.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub events: Vec<Arc<Event>>,
+    pub revisions: Vec<(TenantId, Revision)>,
+    pub deleted: Vec<TenantId>,
+    pub chores: Vec<Chore>,
+}
+
+/// A change of one key, checked and about to happen.
+struct Step {
+    key: Key,
+    bytes: Vec<u8>,
+    before: Option<Stored>,
+    after: Option<Bytes>,
+}
+
+impl<'c> Batch<'c> {
+    pub(super) fn new(connection: &'c Connection, counters: Counters, time: i64) -> Self {
+        Batch {
+            connection,
+            counters,
+            counters_before: counters,
+            tenants: HashMap::new(),
+            advanced: HashSet::new(),
+            tallies: HashMap::new(),
+            time,
+            outcome: Outcome::default(),
+        }
+    }
+
+    pub(super) fn tenant(&mut self, id: TenantId) -> Result<TenantRow, Fault> {
+        if let Some(row) = self.tenants.get(&id) {
+            return Ok(row.clone());
+        }
+        let row = snapshot::tenant(self.connection, id)?.ok_or(StoreError::NoTenant)?;
+        self.tenants.insert(id, row.clone());
+        Ok(row)
+    }
+
+    /// Forgets what is remembered of a tenant whose row was changed past the batch.
+    pub(super) fn reload(&mut self, id: TenantId) -> Result<(), Fault> {
+        self.flush_tenant(id)?;
+        self.tenants.remove(&id);
+        Ok(())
+    }
+
+    pub(super) fn write(&mut self, tenant: TenantId, operations: Vec<Operation>) -> Result<Revision, Fault> {
+        let row = self.tenant(tenant)?;
+        let steps = self.check(&row, operations)?;
+        if steps.is_empty() {
+            return Ok(row.revision);
+        }
+        let revision = Revision(row.revision.0 + 1);
+        for step in steps {
+            self.apply(tenant, revision, step)?;
+        }
+        self.advance(tenant, revision);
+        Ok(revision)
+    }
+
+    /// Every expectation of a transaction, before anything happens. A deletion of nothing is no step.
+    fn check(&self, row: &TenantRow, operations: Vec<Operation>) -> Result<Vec<Step>, Fault> {
+        let mut changed = HashSet::new();
+        let mut steps = Vec::with_capacity(operations.len());
+        for operation in operations {
+            let (key, expect, after, changes) = match operation {
+                Operation::Put { key, expect, value } => (key, expect, Some(value), true),
+                Operation::Delete { key, expect } => (key, expect, None, true),
+                Operation::Check { key, expect } => (key, expect, None, false),
+            };
+            let bytes = codec::encode(&key)?;
+            if after.as_ref().is_some_and(|value| value.len() > LARGEST_VALUE) {
+                return Err(StoreError::Failed(format!("the value of {key:?} is too large")).into());
+            }
+            let before = snapshot::get(self.connection, row, &bytes)?;
+            let holds = match expect {
+                Expect::Any => true,
+                Expect::Absent => before.is_none(),
+                Expect::Present => before.is_some(),
+                Expect::Modified(revision) => {
+                    before.as_ref().is_some_and(|before| before.modified == revision)
+                }
+            };
+            if !holds {
+                let current = before.map(|before| Box::new(before.into_entry(key.clone())));
+                return Err(StoreError::Conflict { key, current }.into());
+            }
+            if !changes || (before.is_none() && after.is_none()) {
+                continue;
+            }
+            if !changed.insert(bytes.clone()) {
+                return Err(StoreError::Failed(format!("a transaction changes {key:?} twice")).into());
+            }
+            steps.push(Step { key, bytes, before, after });
+        }
+        Ok(steps)
+    }
+
+    fn apply(&mut self, tenant: TenantId, revision: Revision, step: Step) -> Result<(), Fault> {
+        let Step { key, bytes, before, after } = step;
+        let id = integer(tenant.0);
+        if let Some(before) = &before {
+            self.connection
+                .prepare_cached(
+                    "INSERT INTO history (tenant, key, modified, superseded, created, value) VALUES (?1,?2,?3,?4,?5,?6)",
+                )?
+                .execute(params![
+                    id,
+                    bytes,
+                    integer(before.modified.0),
+                    integer(revision.0),
+                    integer(before.created.0),
+                    before.value.as_ref()
+                ])?;
+        }
+        let created = before.as_ref().map_or(revision, |before| before.created);
+        match &after {
+            Some(value) => {
+                self.put(tenant, &bytes, &Stored { created, modified: revision, value: value.clone() })?
+            }
+            None => {
+                self.connection
+                    .prepare_cached("DELETE FROM current WHERE tenant = ?1 AND key = ?2")?
+                    .execute(params![id, bytes])?;
+            }
+        }
+        let weight = |value: &Bytes| (bytes.len() + value.len()) as i64;
+        let was = before.as_ref().map_or(0, |before| weight(&before.value));
+        let is = after.as_ref().map_or(0, weight);
+        self.count(tenant, &key.kind, i64::from(after.is_some()) - i64::from(before.is_some()), is - was);
+
+        let previous = before.as_ref().map(|before| before.modified);
+        let event = match (before, after) {
+            (None, Some(value)) => (Change::Created, value, None),
+            (Some(before), Some(value)) => (Change::Updated, value, Some(before.value)),
+            (Some(before), None) => (Change::Deleted, before.value, None),
+            (None, None) => return Ok(()),
+        };
+        self.record(tenant, revision, key, &bytes, created, previous, event)
+    }
+
+    /// Puts a row of `current`, past history and log.
+    pub(super) fn put(&self, tenant: TenantId, key: &[u8], stored: &Stored) -> Result<(), Fault> {
+        self.connection
+            .prepare_cached(
+                "INSERT OR REPLACE INTO current (tenant, key, created, modified, value) VALUES (?1,?2,?3,?4,?5)",
+            )?
+            .execute(params![
+                integer(tenant.0),
+                key,
+                integer(stored.created.0),
+                integer(stored.modified.0),
+                stored.value.as_ref()
+            ])?;
+        Ok(())
+    }
+
+    /// A change that happened: a line of the log, and an event for those who watch.
+    #[expect(clippy::too_many_arguments, reason = "the columns of the log")]
+    pub(super) fn record(
+        &mut self,
+        tenant: TenantId,
+        revision: Revision,
+        key: Key,
+        key_bytes: &[u8],
+        created: Revision,
+        superseded: Option<Revision>,
+        (change, value, previous): (Change, Bytes, Option<Bytes>),
+    ) -> Result<(), Fault> {
+        let history_value = match change {
+            Change::Created => 0,
+            Change::Updated => previous.as_ref().map_or(0, Bytes::len),
+            Change::Deleted => value.len(),
+        };
+        let bytes = LOG_LINE + key_bytes.len() + history_value;
+        self.counters.position += 1;
+        self.counters.history_bytes += bytes as u64;
+        self.connection
+            .prepare_cached(
+                "INSERT INTO log (position, tenant, revision, key, change, created, previous, time, bytes)
+                 VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9)",
+            )?
+            .execute(params![
+                integer(self.counters.position),
+                integer(tenant.0),
+                integer(revision.0),
+                key_bytes,
+                match change {
+                    Change::Created => 0,
+                    Change::Updated => 1,
+                    Change::Deleted => 2,
+                },
+                integer(created.0),
+                superseded.map(|revision| integer(revision.0)),
+                self.time,
+                bytes as i64
+            ])?;
+        self.outcome.events.push(Arc::new(Event {
+            tenant,
+            key,
+            change,
+            revision,
+            created,
+            value,
+            previous,
+            position: Position(self.counters.position),
+            derived: Default::default(),
+        }));
+        Ok(())
+    }
+
+    pub(super) fn count(&mut self, tenant: TenantId, kind: &CompactString, entries: i64, bytes: i64) {
+        let tally = self.tallies.entry((tenant, kind.clone())).or_default();
+        tally.0 += entries;
+        tally.1 += bytes;
+    }
+
+    fn advance(&mut self, tenant: TenantId, revision: Revision) {
+        if let Some(row) = self.tenants.get_mut(&tenant) {
+            row.revision = revision;
+        }
+        self.advanced.insert(tenant);
+    }
+
+    fn flush_tenant(&mut self, tenant: TenantId) -> Result<(), Fault> {
+        if let Some(row) = self.tenants.get(&tenant).filter(|_| self.advanced.remove(&tenant)) {
+            self.connection
+                .prepare_cached("UPDATE tenant SET revision = ?2 WHERE id = ?1")?
+                .execute(params![integer(tenant.0), integer(row.revision.0)])?;
+            self.outcome.revisions.push((tenant, row.revision));
+        }
+        Ok(())
+    }
+
+    /// Writes the counts that have been gathered so far.
+    pub(super) fn flush_tallies(&mut self) -> Result<(), Fault> {
+        for ((tenant, kind), (entries, bytes)) in self.tallies.drain().filter(|(_, delta)| *delta != (0, 0)) {
+            self.connection
+                .prepare_cached(
+                    "INSERT INTO tally (tenant, kind, entries, bytes) VALUES (?1,?2,?3,?4) ON CONFLICT DO UPDATE
+                     SET entries = entries + excluded.entries, bytes = bytes + excluded.bytes",
+                )?
+                .execute(params![integer(tenant.0), kind.as_str(), entries, bytes])?;
+            if entries < 0 {
+                self.connection
+                    .prepare_cached("DELETE FROM tally WHERE tenant = ?1 AND kind = ?2 AND entries = 0")?
+                    .execute(params![integer(tenant.0), kind.as_str()])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what was remembered. The commit is the caller's.
+    pub(super) fn finish(mut self) -> Result<(Counters, Outcome), Fault> {
+        for tenant in self.advanced.iter().copied().collect::<Vec<_>>() {
+            self.flush_tenant(tenant)?;
+        }
+        self.flush_tallies()?;
+        let (before, now) = (self.counters_before, self.counters);
+        for (name, before, now) in [
+            ("position", before.position, now.position),
+            ("tenant", before.tenant, now.tenant),
+            ("history_bytes", before.history_bytes, now.history_bytes),
+        ] {
+            if before != now {
+                self.connection
+                    .prepare_cached("UPDATE counter SET value = ?2 WHERE name = ?1")?
+                    .execute(params![name, integer(now)])?;
+            }
+        }
+        Ok((self.counters, self.outcome))
+    }
+}

@@ -1,0 +1,180 @@
+//! Work that outlives the call that caused it, done in small steps between commits and resumed after a restart.
+
+use rusqlite::{Connection, params};
+
+use super::batch::Batch;
+use super::codec::{self, Bounds, integer, number};
+use super::fault::Fault;
+use super::snapshot::{self, Stored};
+use crate::{Retention, Scope, TenantId};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Chore {
+    /// Copy what a fork still reads from its base.
+    Copy(TenantId),
+    /// Remove what a deleted tenant stored.
+    Remove(TenantId),
+}
+
+/// Rows per step: a few milliseconds, so that a writer never waits long.
+const STEP: i64 = 500;
+
+/// What was left to do when the store was last closed, or killed.
+pub(super) fn unfinished(connection: &Connection) -> rusqlite::Result<Vec<Chore>> {
+    connection
+        .prepare(
+            "SELECT id, state FROM tenant WHERE state <> 0 OR base_tenant IS NOT NULL ORDER BY state, id",
+        )?
+        .query_map([], |row| {
+            let id = TenantId(number(row.get(0)?));
+            // An import that did not reach its end is nobody's.
+            Ok(if row.get::<_, i64>(1)? == snapshot::LIVES { Chore::Copy(id) } else { Chore::Remove(id) })
+        })?
+        .collect()
+}
+
+impl Batch<'_> {
+    /// Does a little of a chore; true when nothing is left of it.
+    pub(super) fn step(&mut self, chore: Chore) -> Result<bool, Fault> {
+        match chore {
+            Chore::Copy(tenant) => self.copy_step(tenant),
+            Chore::Remove(tenant) => self.remove_step(tenant),
+        }
+    }
+
+    pub(super) fn copy_step(&mut self, fork: TenantId) -> Result<bool, Fault> {
+        // Deleted meanwhile, or copied before a fork of it was made.
+        let Some(row) = snapshot::tenant(self.connection, fork)? else { return Ok(true) };
+        let Some(base) = row.base.clone() else { return Ok(true) };
+        let bounds = Bounds::of(&Scope::All)?.after(&base.after);
+        let source = snapshot::TenantRow {
+            id: base.tenant,
+            // As if the base had moved on, for the query that reads the past.
+            revision: crate::Revision(u64::MAX),
+            oldest: base.revision,
+            base: None,
+        };
+        let page = snapshot::range(self.connection, &source, &bounds, base.revision, STEP as usize)?;
+        let mut after = base.after;
+        let done = page.len() < STEP as usize;
+        for entry in page {
+            after = codec::encode(&entry.key)?;
+            let touched = self
+                .connection
+                .prepare_cached(
+                    "SELECT 1 FROM current WHERE tenant = ?1 AND key = ?2
+                     UNION ALL SELECT 1 FROM history WHERE tenant = ?1 AND key = ?2",
+                )?
+                .exists(params![integer(fork.0), after])?;
+            if !touched {
+                let stored = Stored { created: entry.created, modified: entry.modified, value: entry.value };
+                self.put(fork, &after, &stored)?;
+            }
+        }
+        self.reload(fork)?;
+        let mut update = self.connection.prepare_cached(if done {
+            "UPDATE tenant SET base_tenant = NULL, base_revision = NULL, base_after = ?2 WHERE id = ?1"
+        } else {
+            "UPDATE tenant SET base_after = ?2 WHERE id = ?1"
+        })?;
+        update.execute(params![integer(fork.0), if done { Vec::new() } else { after }])?;
+        Ok(done)
+    }
+
+    fn remove_step(&mut self, tenant: TenantId) -> Result<bool, Fault> {
+        let id = integer(tenant.0);
+        let in_use = self
+            .connection
+            .prepare_cached(
+                "SELECT 1 FROM tenant WHERE base_tenant = ?1 AND base_tenant IS NOT NULL LIMIT 1",
+            )?
+            .exists([id])?;
+        if in_use {
+            return Ok(false);
+        }
+        let forgotten: i64 = self
+            .connection
+            .prepare_cached(
+                "SELECT coalesce(sum(bytes), 0) FROM
+                 (SELECT bytes FROM log WHERE tenant = ?1 ORDER BY revision, position LIMIT ?2)",
+            )?
+            .query_row([id, STEP], |row| row.get(0))?;
+        self.counters.history_bytes = self.counters.history_bytes.saturating_sub(number(forgotten));
+        for table in [
+            "DELETE FROM log WHERE position IN
+             (SELECT position FROM log WHERE tenant = ?1 ORDER BY revision, position LIMIT ?2)",
+            "DELETE FROM current WHERE tenant = ?1 AND key IN (SELECT key FROM current WHERE tenant = ?1 LIMIT ?2)",
+            "DELETE FROM history WHERE tenant = ?1 AND (key, modified) IN
+             (SELECT key, modified FROM history WHERE tenant = ?1 LIMIT ?2)",
+            "DELETE FROM tally WHERE tenant = ?1 AND kind IN (SELECT kind FROM tally WHERE tenant = ?1 LIMIT ?2)",
+        ] {
+            if self.connection.prepare_cached(table)?.execute([id, STEP])? > 0 {
+                return Ok(false);
+            }
+        }
+        self.connection.prepare_cached("DELETE FROM tenant WHERE id = ?1")?.execute([id])?;
+        Ok(true)
+    }
+
+    /// Drops the oldest of the log that is beyond the retention, with what only it pointed at; true when nothing
+    /// more is beyond it. Not to be called while a fork is being copied: its base must keep its past.
+    pub(super) fn compact_step(&mut self, retention: &Retention) -> Result<bool, Fault> {
+        let age = i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX);
+        let newest_to_drop = self.time.saturating_sub(age);
+        struct Line {
+            position: i64,
+            tenant: i64,
+            revision: i64,
+            key: Vec<u8>,
+            previous: Option<i64>,
+            time: i64,
+            bytes: i64,
+        }
+        let lines: Vec<Line> = self
+            .connection
+            .prepare_cached(
+                "SELECT position, tenant, revision, key, previous, time, bytes FROM log ORDER BY position LIMIT ?1",
+            )?
+            .query_map([STEP], |row| {
+                Ok(Line {
+                    position: row.get(0)?,
+                    tenant: row.get(1)?,
+                    revision: row.get(2)?,
+                    key: row.get(3)?,
+                    previous: row.get(4)?,
+                    time: row.get(5)?,
+                    bytes: row.get(6)?,
+                })
+            })?
+            .collect::<Result<_, _>>()?;
+        let mut oldest = std::collections::HashMap::new();
+        let mut last = None;
+        let mut dropped = 0;
+        for line in &lines {
+            if line.time > newest_to_drop && self.counters.history_bytes <= retention.bytes {
+                break;
+            }
+            if let Some(previous) = line.previous {
+                self.connection
+                    .prepare_cached("DELETE FROM history WHERE tenant = ?1 AND key = ?2 AND modified = ?3")?
+                    .execute(params![line.tenant, line.key, previous])?;
+            }
+            oldest.insert(line.tenant, line.revision);
+            last = Some(line.position);
+            dropped += 1;
+            self.counters.history_bytes = self.counters.history_bytes.saturating_sub(number(line.bytes));
+        }
+        let Some(last) = last else { return Ok(true) };
+        self.connection.prepare_cached("DELETE FROM log WHERE position <= ?1")?.execute([last])?;
+        self.connection
+            .prepare_cached("UPDATE counter SET value = ?1 WHERE name = 'compacted'")?
+            .execute([last])?;
+        for (tenant, revision) in oldest {
+            self.connection
+                .prepare_cached("UPDATE tenant SET oldest = max(oldest, ?2) WHERE id = ?1")?
+                .execute([tenant, revision])?;
+            self.reload(TenantId(number(tenant)))?;
+        }
+        Ok(dropped < lines.len() || (lines.len() as i64) < STEP)
+    }
+}

@@ -1,0 +1,111 @@
+//! One thread for what happens from time to time: checkpoints, compaction, the beat of progress deliveries.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use super::schema;
+use super::writer::{Command, Writer};
+use crate::Retention;
+use crate::fanout::Hub;
+
+/// Events between checkpoints: about 8 MB of write-ahead log.
+const EVENTS_PER_CHECKPOINT: usize = 400;
+/// From this many pages (128 MiB) the writer itself makes the log begin anew: while it writes without pause, a
+/// checkpoint beside it never meets the end of the log.
+const LONG_LOG: u64 = 16 * 1024;
+
+/// The writer's side: says how much was written.
+#[derive(Clone)]
+pub(super) struct Housekeeper {
+    send: mpsc::SyncSender<()>,
+    events: Arc<AtomicUsize>,
+    /// Pages in the write-ahead log, as the last checkpoint saw them.
+    log_pages: Arc<AtomicU64>,
+}
+
+impl Housekeeper {
+    pub(super) fn wrote(&self, events: usize) {
+        // At least one for a commit without events, such as a step of a chore.
+        let before = self.events.fetch_add(events.max(1), Ordering::Relaxed);
+        if before + events.max(1) >= EVENTS_PER_CHECKPOINT {
+            self.events.store(0, Ordering::Relaxed);
+            // One waiting checkpoint is enough.
+            let _ = self.send.try_send(());
+        }
+    }
+}
+
+pub(super) struct Schedule {
+    pub directory: PathBuf,
+    pub progress: Duration,
+    pub compaction: Duration,
+    pub retention: Retention,
+}
+
+pub(super) fn channel() -> (Housekeeper, mpsc::Receiver<()>) {
+    let (send, receive) = mpsc::sync_channel(1);
+    (Housekeeper { send, events: Arc::default(), log_pages: Arc::default() }, receive)
+}
+
+/// Runs until every [`Housekeeper`] is gone.
+pub(super) fn start(
+    schedule: Schedule,
+    housekeeper: &Housekeeper,
+    receive: mpsc::Receiver<()>,
+    hub: Arc<Hub>,
+    writer: Writer,
+) -> std::io::Result<std::thread::JoinHandle<()>> {
+    let log_pages = housekeeper.log_pages.clone();
+    std::thread::Builder::new().name("store-housekeeping".into()).spawn(move || {
+        let mut checkpointer = None;
+        let (mut beat, mut compaction) = (Instant::now(), Instant::now());
+        loop {
+            let next = (beat + schedule.progress).min(compaction + schedule.compaction);
+            match receive.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                Ok(()) => checkpoint(&schedule, &mut checkpointer, &log_pages),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            }
+            if beat.elapsed() >= schedule.progress {
+                beat = Instant::now();
+                hub.beat();
+            }
+            if compaction.elapsed() >= schedule.compaction {
+                compaction = Instant::now();
+                writer.try_send(Command::Compact(schedule.retention, None));
+            }
+        }
+    })
+}
+
+fn checkpoint(schedule: &Schedule, connection: &mut Option<Connection>, log_pages: &AtomicU64) {
+    if connection.is_none() {
+        *connection = schema::open_checkpointer(&schedule.directory).ok();
+    }
+    let Some(open) = connection else { return };
+    // Passive: neither readers nor the writer wait for it.
+    let pages = open.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));
+    match pages {
+        Ok(pages) => log_pages.store(u64::try_from(pages).unwrap_or(0), Ordering::Relaxed),
+        Err(error) => {
+            tracing::warn!(%error, "a checkpoint failed; trying again later");
+            *connection = None;
+        }
+    }
+}
+
+/// Called by the writer between commits.
+pub(super) fn restart_log_if_long(connection: &Connection, housekeeper: &Housekeeper) {
+    if housekeeper.log_pages.load(Ordering::Relaxed) < LONG_LOG {
+        return;
+    }
+    housekeeper.log_pages.store(0, Ordering::Relaxed);
+    if let Err(error) = connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())) {
+        tracing::warn!(%error, "the write-ahead log could not begin anew; trying again later");
+    }
+}

@@ -1,0 +1,310 @@
+//! The interface, told in terms of the engine's parts.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use compact_str::CompactString;
+use futures::StreamExt;
+use tokio::sync::oneshot;
+
+use super::Embedded;
+use super::codec::{self, Bounds};
+use super::fault::store_error;
+use super::snapshot::{self, TenantRow};
+use super::tenants::readable;
+use super::writer::Command;
+use crate::export::{self, Decoder, Encoder, Header};
+use crate::fanout::{self, Kinds};
+use crate::{
+    Entry, Export, Feed, Key, Operation, Page, Position, Retention, Revision, Scope, Store, StoreError,
+    Tenant, TenantId, Watch,
+};
+
+fn living(connection: &rusqlite::Connection, tenant: TenantId) -> Result<TenantRow, StoreError> {
+    snapshot::tenant(connection, tenant).map_err(store_error)?.ok_or(StoreError::NoTenant)
+}
+
+/// Entries read and written at a time where a whole tenant passes through.
+const PAGE: usize = 500;
+
+#[async_trait]
+impl Store for Embedded {
+    async fn get(&self, tenant: TenantId, key: &Key) -> Result<Option<Entry>, StoreError> {
+        let bytes = codec::encode(key)?;
+        self.readers
+            .short(|connection| {
+                let tenant = living(connection, tenant)?;
+                let stored = snapshot::get(connection, &tenant, &bytes).map_err(store_error)?;
+                Ok(stored.map(|stored| stored.into_entry(key.clone())))
+            })
+            .await
+    }
+
+    async fn range(
+        &self,
+        tenant: TenantId,
+        scope: &Scope,
+        after: Option<&Key>,
+        at: Option<Revision>,
+        limit: usize,
+    ) -> Result<Page, StoreError> {
+        let mut bounds = Bounds::of(scope)?;
+        if let Some(after) = after {
+            bounds = bounds.after(&codec::encode(after)?);
+        }
+        let whole_kind = match scope {
+            Scope::Kind(kind) if after.is_none() => Some(kind.clone()),
+            _ => None,
+        };
+        self.readers
+            .long(move |connection| {
+                let tenant = living(connection, tenant)?;
+                let revision = at.unwrap_or(tenant.revision);
+                readable(&tenant, revision)?;
+                // One more than asked for tells whether there is more.
+                let ask = if limit == 0 { 0 } else { limit.saturating_add(1) };
+                let mut entries =
+                    snapshot::range(connection, &tenant, &bounds, revision, ask).map_err(store_error)?;
+                let more = limit != 0 && entries.len() > limit;
+                let mut remaining = (!more).then_some(0);
+                if more {
+                    entries.truncate(limit);
+                    if let Some(kind) = whole_kind.filter(|_| revision == tenant.revision) {
+                        let (all, _) =
+                            snapshot::tally(connection, tenant.id, Some(&kind)).map_err(store_error)?;
+                        remaining = Some(all.saturating_sub(limit as u64));
+                    }
+                }
+                Ok(Page { revision, entries, more, remaining })
+            })
+            .await
+    }
+
+    async fn count(&self, tenant: TenantId, scope: &Scope) -> Result<u64, StoreError> {
+        let kind = match scope {
+            Scope::All => None,
+            Scope::Kind(kind) => Some(kind.clone()),
+            Scope::One(key) => return Ok(u64::from(self.get(tenant, key).await?.is_some())),
+            // Namespaces are small, and counts of each would be rows that every write touches.
+            Scope::Namespace(..) => {
+                let bounds = Bounds::of(scope)?;
+                let count = self.readers.long(move |connection| {
+                    snapshot::count(connection, &living(connection, tenant)?, &bounds).map_err(store_error)
+                });
+                return count.await;
+            }
+        };
+        self.readers
+            .short(|connection| {
+                let tenant = living(connection, tenant)?;
+                Ok(snapshot::tally(connection, tenant.id, kind.as_deref()).map_err(store_error)?.0)
+            })
+            .await
+    }
+
+    async fn write(&self, tenant: TenantId, operations: Vec<Operation>) -> Result<Revision, StoreError> {
+        self.writer.write(move |batch| batch.write(tenant, operations)).await
+    }
+
+    async fn revision(&self, tenant: TenantId) -> Result<Revision, StoreError> {
+        self.readers.short(|connection| Ok(living(connection, tenant)?.revision)).await
+    }
+
+    async fn watch(&self, tenant: TenantId, scope: Scope, from: Revision) -> Result<Watch, StoreError> {
+        Bounds::of(&scope)?;
+        self.readers.short(|connection| readable(&living(connection, tenant)?, from)).await?;
+        Ok(fanout::watch(&self.hub, self.log.clone(), tenant, scope, from))
+    }
+
+    async fn follow(&self, kinds: Vec<CompactString>, from: Option<Position>) -> Result<Feed, StoreError> {
+        let start = async || {
+            let (compacted, current) = self
+                .readers
+                .short(|connection| {
+                    let compacted = snapshot::counter(connection, "compacted").map_err(store_error)?;
+                    Ok((compacted, snapshot::counter(connection, "position").map_err(store_error)?))
+                })
+                .await?;
+            let from = from.map_or(current, |from| from.0);
+            if from < compacted {
+                return Err(StoreError::Compacted { asked: Revision(from), oldest: Revision(compacted) });
+            }
+            if from > current {
+                return Err(StoreError::Future { asked: Revision(from), current: Revision(current) });
+            }
+            Ok(Position(from))
+        };
+        fanout::feed(&self.hub, self.log.clone(), Kinds::new(kinds), start).await
+    }
+
+    async fn position(&self) -> Result<Position, StoreError> {
+        self.readers
+            .short(|connection| Ok(Position(snapshot::counter(connection, "position").map_err(store_error)?)))
+            .await
+    }
+
+    async fn create_tenant(
+        &self,
+        name: &str,
+        record: Bytes,
+        entries: Vec<(Key, Bytes)>,
+    ) -> Result<Tenant, StoreError> {
+        let name = CompactString::new(name);
+        self.writer.write(move |batch| batch.create_tenant(&name, record, entries)).await
+    }
+
+    async fn tenant(&self, name: &str) -> Result<Option<Tenant>, StoreError> {
+        self.readers.short(|connection| snapshot::tenant_named(connection, name).map_err(store_error)).await
+    }
+
+    async fn tenants(&self, after: Option<&str>, limit: usize) -> Result<Vec<Tenant>, StoreError> {
+        let after = after.map(CompactString::new);
+        self.readers
+            .long(move |connection| {
+                snapshot::tenants(connection, after.as_deref(), limit).map_err(store_error)
+            })
+            .await
+    }
+
+    async fn update_tenant(&self, tenant: TenantId, record: Bytes) -> Result<(), StoreError> {
+        self.writer.write(move |batch| batch.update_tenant(tenant, &record)).await
+    }
+
+    async fn delete_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
+        self.writer.write(move |batch| batch.delete_tenant(tenant)).await
+    }
+
+    async fn fork_tenant(
+        &self,
+        source: TenantId,
+        at: Option<Revision>,
+        name: &str,
+        record: Bytes,
+    ) -> Result<Tenant, StoreError> {
+        let name = CompactString::new(name);
+        self.writer.write(move |batch| batch.fork_tenant(source, at, &name, record)).await
+    }
+
+    async fn export_tenant(&self, tenant: TenantId, at: Option<Revision>) -> Result<Export, StoreError> {
+        let header = self
+            .readers
+            .short(|connection| {
+                let row = living(connection, tenant)?;
+                let at = at.unwrap_or(row.revision);
+                readable(&row, at)?;
+                Ok(Header { revision: at, latest: row.revision })
+            })
+            .await?;
+        let readers = self.readers.clone();
+        let bounds = Bounds::of(&Scope::All)?;
+        // Page by page, all as of one revision: an export of any size takes the memory of a page. If compaction
+        // overtakes it, it ends with that error.
+        let start = Some((Encoder::new(), bounds, true));
+        Ok(futures::stream::try_unfold(start, move |state| {
+            let readers = readers.clone();
+            async move {
+                let Some((mut encoder, bounds, first)) = state else { return Ok(None) };
+                let from = bounds.clone();
+                let page = readers
+                    .long(move |connection| {
+                        let row = living(connection, tenant)?;
+                        readable(&row, header.revision)?;
+                        snapshot::range(connection, &row, &from, header.revision, PAGE).map_err(store_error)
+                    })
+                    .await?;
+                if first {
+                    encoder.header(&header);
+                }
+                for entry in &page {
+                    encoder.entry(entry)?;
+                }
+                match page.last() {
+                    Some(last) if page.len() == PAGE => {
+                        let bounds = bounds.after(&codec::encode(&last.key)?);
+                        Ok(Some((encoder.take(), Some((encoder, bounds, false)))))
+                    }
+                    _ => Ok(Some((encoder.finish(), None))),
+                }
+            }
+        })
+        .boxed())
+    }
+
+    async fn import_tenant(
+        &self,
+        name: &str,
+        record: Bytes,
+        mut export: Export,
+    ) -> Result<Tenant, StoreError> {
+        let name = CompactString::new(name);
+        let hidden = {
+            let name = name.clone();
+            self.writer.write(move |batch| batch.begin_import(&name)).await?
+        };
+        // Whatever ends this early, a dropped future included, leaves nothing behind.
+        let mut unfinished = Unfinished { engine: self, tenant: Some(hidden) };
+        let mut decoder = Decoder::new();
+        while let Some(chunk) = export.next().await {
+            decoder.push(&chunk?);
+            loop {
+                let mut entries = Vec::new();
+                while entries.len() < PAGE
+                    && let Some(entry) = decoder.next_entry()?
+                {
+                    entries.push(entry);
+                }
+                if entries.is_empty() {
+                    break;
+                }
+                self.writer.write(move |batch| batch.import_entries(hidden, entries)).await?;
+            }
+        }
+        let header = decoder.finish()?;
+        let revision = export::revision_after_import(&header);
+        let tenant =
+            self.writer.write(move |batch| batch.publish_import(hidden, revision, &name, record)).await?;
+        unfinished.tenant = None;
+        Ok(tenant)
+    }
+
+    async fn compact(&self, retention: Retention) -> Result<(), StoreError> {
+        let (done, wait) = oneshot::channel();
+        self.writer.send(Command::Compact(retention, Some(done))).await?;
+        wait.await.map_err(|_| StoreError::Unavailable("the store is closed".into()))?
+    }
+
+    async fn size(&self, tenant: TenantId) -> Result<u64, StoreError> {
+        self.readers
+            .short(|connection| {
+                let tenant = living(connection, tenant)?;
+                Ok(snapshot::tally(connection, tenant.id, None).map_err(store_error)?.1)
+            })
+            .await
+    }
+
+    async fn close(&self) {
+        let running = self.running.lock().take();
+        let Some(running) = running else { return };
+        let (done, wait) = oneshot::channel();
+        if self.writer.send(Command::Stop(done)).await.is_ok() {
+            let _ = wait.await;
+        }
+        self.hub.close();
+        self.readers.close();
+        let _ = tokio::task::spawn_blocking(move || running.end()).await;
+    }
+}
+
+/// An import that has not come to its end.
+struct Unfinished<'e> {
+    engine: &'e Embedded,
+    tenant: Option<TenantId>,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(tenant) = self.tenant {
+            // If the writer is too busy to hear it, the next start removes it.
+            self.engine.writer.later(move |batch| batch.discard(tenant));
+        }
+    }
+}

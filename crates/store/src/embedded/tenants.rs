@@ -1,0 +1,188 @@
+//! Writes that make, change and end tenants.
+
+use bytes::Bytes;
+use rusqlite::params;
+
+use super::batch::Batch;
+use super::chores::Chore;
+use super::codec::{self, Bounds, integer};
+use super::fault::Fault;
+use super::snapshot::{self, DYING, IMPORTING, LIVES, Stored};
+use crate::{Change, Entry, Key, Revision, Scope, StoreError, Tenant, TenantId};
+
+impl Batch<'_> {
+    pub(super) fn create_tenant(
+        &mut self,
+        name: &str,
+        record: Bytes,
+        entries: Vec<(Key, Bytes)>,
+    ) -> Result<Tenant, Fault> {
+        self.must_be_free(name)?;
+        let mut keyed = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            keyed.push((codec::encode(&key)?, key, value));
+        }
+        keyed.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+        if let Some(pair) = keyed.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(StoreError::Failed(format!("a tenant begins with {:?} twice", pair[0].1)).into());
+        }
+        let first = Revision(1);
+        let id = self.insert_tenant(LIVES, first, Revision(0))?;
+        let tenant = self.enter(id, name, record)?;
+        for (bytes, key, value) in keyed {
+            self.put(id, &bytes, &Stored { created: first, modified: first, value: value.clone() })?;
+            self.count(id, &key.kind, 1, (bytes.len() + value.len()) as i64);
+            self.record(id, first, key, &bytes, first, None, (Change::Created, value, None))?;
+        }
+        Ok(tenant)
+    }
+
+    fn must_be_free(&self, name: &str) -> Result<(), Fault> {
+        if name.is_empty() {
+            return Err(StoreError::Failed("a tenant must have a name".into()).into());
+        }
+        match snapshot::tenant_named(self.connection, name)? {
+            Some(_) => Err(StoreError::TenantExists { name: name.into() }.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn insert_tenant(&mut self, state: i64, revision: Revision, oldest: Revision) -> Result<TenantId, Fault> {
+        self.counters.tenant += 1;
+        let id = TenantId(self.counters.tenant);
+        self.connection
+            .prepare_cached("INSERT INTO tenant (id, state, revision, oldest) VALUES (?1,?2,?3,?4)")?
+            .execute(params![integer(id.0), state, integer(revision.0), integer(oldest.0)])?;
+        Ok(id)
+    }
+
+    fn enter(&self, id: TenantId, name: &str, record: Bytes) -> Result<Tenant, Fault> {
+        self.connection
+            .prepare_cached("INSERT INTO directory (name, id, record) VALUES (?1,?2,?3)")?
+            .execute(params![name, integer(id.0), record.as_ref()])?;
+        Ok(Tenant { id, name: name.into(), record })
+    }
+
+    pub(super) fn update_tenant(&mut self, tenant: TenantId, record: &Bytes) -> Result<(), Fault> {
+        let changed = self
+            .connection
+            .prepare_cached("UPDATE directory SET record = ?2 WHERE id = ?1")?
+            .execute(params![integer(tenant.0), record.as_ref()])?;
+        if changed == 0 { Err(StoreError::NoTenant.into()) } else { Ok(()) }
+    }
+
+    /// Gone from the directory and for every reader at once; what it stored is left to a chore.
+    pub(super) fn delete_tenant(&mut self, tenant: TenantId) -> Result<(), Fault> {
+        self.tenant(tenant)?;
+        self.reload(tenant)?;
+        self.connection
+            .prepare_cached("DELETE FROM directory WHERE id = ?1")?
+            .execute(params![integer(tenant.0)])?;
+        self.discard(tenant)?;
+        self.outcome.deleted.push(tenant);
+        Ok(())
+    }
+
+    /// Leaves a tenant that is in no directory (any more) to be removed.
+    pub(super) fn discard(&mut self, tenant: TenantId) -> Result<(), Fault> {
+        self.connection
+            .prepare_cached(
+                "UPDATE tenant SET state = ?2, base_tenant = NULL, base_revision = NULL, base_after = NULL WHERE id = ?1",
+            )?
+            .execute(params![integer(tenant.0), DYING])?;
+        self.outcome.chores.push(Chore::Remove(tenant));
+        Ok(())
+    }
+
+    /// A tenant that refers to its source for everything it has not copied yet, so that making it costs the same
+    /// whatever the source holds.
+    pub(super) fn fork_tenant(
+        &mut self,
+        source: TenantId,
+        at: Option<Revision>,
+        name: &str,
+        record: Bytes,
+    ) -> Result<Tenant, Fault> {
+        let row = self.tenant(source)?;
+        let at = at.unwrap_or(row.revision);
+        readable(&row, at)?;
+        self.must_be_free(name)?;
+        if row.base.is_some() {
+            // A base is never a fork in the making, so that reads look one level down at most.
+            while !self.copy_step(source)? {}
+        }
+        let id = self.insert_tenant(LIVES, at, at)?;
+        self.connection
+            .prepare_cached(
+                "UPDATE tenant SET base_tenant = ?2, base_revision = ?3, base_after = x'' WHERE id = ?1",
+            )?
+            .execute(params![integer(id.0), integer(source.0), integer(at.0)])?;
+        self.flush_tallies()?;
+        if at == row.revision {
+            self.connection
+                .prepare_cached(
+                    "INSERT INTO tally (tenant, kind, entries, bytes)
+                     SELECT ?1, kind, entries, bytes FROM tally WHERE tenant = ?2",
+                )?
+                .execute(params![integer(id.0), integer(source.0)])?;
+        } else {
+            self.tally_of_the_past(id)?;
+        }
+        self.outcome.chores.push(Chore::Copy(id));
+        self.enter(id, name, record)
+    }
+
+    fn tally_of_the_past(&mut self, fork: TenantId) -> Result<(), Fault> {
+        let row = self.tenant(fork)?;
+        let mut bounds = Bounds::of(&Scope::All)?;
+        loop {
+            let page = snapshot::range(self.connection, &row, &bounds, row.revision, 1000)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            bounds = bounds.after(&codec::encode(&last.key)?);
+            for entry in page {
+                let bytes = codec::encode(&entry.key)?.len() + entry.value.len();
+                self.count(fork, &entry.key.kind, 1, bytes as i64);
+            }
+        }
+    }
+
+    /// A tenant that nobody sees until [`Batch::publish_import`].
+    pub(super) fn begin_import(&mut self, name: &str) -> Result<TenantId, Fault> {
+        self.must_be_free(name)?;
+        self.insert_tenant(IMPORTING, Revision(0), Revision(0))
+    }
+
+    pub(super) fn import_entries(&mut self, tenant: TenantId, entries: Vec<Entry>) -> Result<(), Fault> {
+        for Entry { key, created, modified, value } in entries {
+            let bytes = codec::encode(&key)?;
+            self.count(tenant, &key.kind, 1, (bytes.len() + value.len()) as i64);
+            self.put(tenant, &bytes, &Stored { created, modified, value })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn publish_import(
+        &mut self,
+        tenant: TenantId,
+        revision: Revision,
+        name: &str,
+        record: Bytes,
+    ) -> Result<Tenant, Fault> {
+        self.must_be_free(name)?;
+        self.connection
+            .prepare_cached("UPDATE tenant SET state = ?2, revision = ?3, oldest = ?3 WHERE id = ?1")?
+            .execute(params![integer(tenant.0), LIVES, integer(revision.0)])?;
+        self.enter(tenant, name, record)
+    }
+}
+
+/// Whether a revision is one that can be read.
+pub(super) fn readable(row: &snapshot::TenantRow, at: Revision) -> Result<(), StoreError> {
+    if at > row.revision {
+        return Err(StoreError::Future { asked: at, current: row.revision });
+    }
+    if at < row.oldest {
+        return Err(StoreError::Compacted { asked: at, oldest: row.oldest });
+    }
+    Ok(())
+}

@@ -1,0 +1,279 @@
+//! The one thread that writes: all that waits goes into one commit, and is answered after it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use super::batch::{Batch, Counters, Outcome};
+use super::chores::{self, Chore};
+use super::fault::{self, Fault};
+use super::housekeeping::{self, Housekeeper};
+use crate::fanout::Hub;
+use crate::{Retention, StoreError};
+
+/// Calls that wait beyond this wait in their callers, who then feel how busy the disk is.
+const WAITING: usize = 1024;
+/// A commit of more than this helps nobody: each waits for the slowest.
+const LARGEST_BATCH: usize = 512;
+
+/// Told how the commit went; answers the caller.
+type Answer = Box<dyn FnOnce(Result<(), &StoreError>) + Send>;
+/// Adds to a batch; with the error that broke the database, if one did.
+type Work = Box<dyn FnOnce(&mut Batch<'_>) -> (Answer, Option<rusqlite::Error>) + Send>;
+
+pub(super) enum Command {
+    Write(Work),
+    Compact(Retention, Option<oneshot::Sender<Result<(), StoreError>>>),
+    /// Lets the tests make the disk misbehave.
+    #[cfg(test)]
+    Pragma(&'static str, i64),
+    Stop(oneshot::Sender<()>),
+}
+
+/// Where callers hand in what is to be written.
+#[derive(Clone)]
+pub(super) struct Writer(mpsc::Sender<Command>);
+
+impl Writer {
+    /// Runs `work` in the next batch and returns what it returned, once that is durable.
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (answer, wait) = oneshot::channel();
+        let work: Work = Box::new(move |batch| {
+            let (result, broken) = match work(batch) {
+                Ok(value) => (Some(Ok(value)), None),
+                Err(Fault::Refused(error)) => (Some(Err(error)), None),
+                Err(Fault::Broken(error)) => (None, Some(error)),
+            };
+            let reply: Answer = Box::new(move |committed| {
+                // The caller may have gone; what it asked for is done all the same.
+                let _ = answer.send(match (committed, result) {
+                    (Ok(()), Some(result)) => result,
+                    (Err(error), _) => Err(fault::same(error)),
+                    (Ok(()), None) => Err(StoreError::Failed("a broken write was committed".into())),
+                });
+            });
+            (reply, broken)
+        });
+        self.send(Command::Write(work)).await?;
+        wait.await.map_err(|_| stopped())?
+    }
+
+    pub(super) async fn send(&self, command: Command) -> Result<(), StoreError> {
+        self.0.send(command).await.map_err(|_| stopped())
+    }
+
+    /// Work that nobody waits for.
+    pub(super) fn later(&self, work: impl FnOnce(&mut Batch<'_>) -> Result<(), Fault> + Send + 'static) {
+        let writer = self.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { writer.write(work).await });
+        }
+    }
+
+    /// Ends the writer after what it is doing, from a place that cannot wait in the usual way.
+    pub(super) fn stop(&self) {
+        loop {
+            let (done, _) = oneshot::channel();
+            match self.0.try_send(Command::Stop(done)) {
+                Err(mpsc::error::TrySendError::Full(_)) => std::thread::sleep(Duration::from_millis(1)),
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => return,
+            }
+        }
+    }
+
+    /// For a caller that would rather try again later than wait.
+    pub(super) fn try_send(&self, command: Command) -> bool {
+        self.0.try_send(command).is_ok()
+    }
+}
+
+fn stopped() -> StoreError {
+    StoreError::Unavailable("the store is closed".into())
+}
+
+pub(super) struct Setup {
+    pub connection: Connection,
+    pub hub: Arc<Hub>,
+    pub housekeeper: Housekeeper,
+    pub retention: Retention,
+}
+
+pub(super) fn start(setup: Setup) -> rusqlite::Result<(Writer, std::thread::JoinHandle<()>)> {
+    let (send, receive) = mpsc::channel(WAITING);
+    let mut desk = Desk {
+        counters: Counters::load(&setup.connection)?,
+        chores: chores::unfinished(&setup.connection)?.into(),
+        compactions: VecDeque::new(),
+        setup,
+    };
+    let thread = std::thread::Builder::new()
+        .name("store-writer".into())
+        .spawn(move || desk.run(receive))
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    Ok((Writer(send), thread))
+}
+
+struct Compaction {
+    retention: Retention,
+    done: Option<oneshot::Sender<Result<(), StoreError>>>,
+}
+
+/// What lies on the writer's desk.
+struct Desk {
+    setup: Setup,
+    counters: Counters,
+    chores: VecDeque<Chore>,
+    compactions: VecDeque<Compaction>,
+}
+
+impl Desk {
+    fn run(&mut self, mut commands: mpsc::Receiver<Command>) {
+        loop {
+            let idle = self.chores.is_empty() && self.compactions.is_empty();
+            let first = if idle { commands.blocking_recv() } else { commands.try_recv().ok() };
+            if first.is_none() && (idle || commands.is_closed()) {
+                return;
+            }
+            let mut writes = Vec::new();
+            let mut stop = None;
+            let mut next = first;
+            while let Some(command) = next {
+                match command {
+                    Command::Write(work) => writes.push(work),
+                    Command::Compact(retention, done) => {
+                        self.compactions.push_back(Compaction { retention, done })
+                    }
+                    #[cfg(test)]
+                    Command::Pragma(name, value) => {
+                        let _ = self.setup.connection.pragma_update(None, name, value);
+                    }
+                    Command::Stop(done) => stop = Some(done),
+                }
+                next = if writes.len() < LARGEST_BATCH && stop.is_none() {
+                    commands.try_recv().ok()
+                } else {
+                    None
+                };
+            }
+            if !writes.is_empty() {
+                self.commit(writes);
+            }
+            if let Some(done) = stop {
+                // What is unfinished is found at the next start.
+                commands.close();
+                let _ = done.send(());
+                return;
+            }
+            self.do_some_chore();
+        }
+    }
+
+    fn commit(&mut self, writes: Vec<Work>) {
+        let mut answers = Vec::with_capacity(writes.len());
+        let count = writes.len();
+        let result = self.transact(|batch| {
+            for work in writes {
+                let (answer, broken) = work(batch);
+                answers.push(answer);
+                if let Some(error) = broken {
+                    return Err(error.into());
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = &result {
+            tracing::error!(%error, writes = count, "a commit failed; nothing of it was written");
+        }
+        for answer in answers {
+            answer(result.as_ref().map(|_| ()));
+        }
+        if self.setup.retention.bytes < self.counters.history_bytes && self.compactions.is_empty() {
+            self.compactions.push_back(Compaction { retention: self.setup.retention, done: None });
+        }
+    }
+
+    /// One commit: all of `work` or nothing.
+    fn transact<T>(
+        &mut self,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let connection = &self.setup.connection;
+        let run = |sql: &str| connection.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
+        let attempt = || -> Result<(T, Counters, Outcome), Fault> {
+            run("BEGIN IMMEDIATE")?;
+            let mut batch = Batch::new(connection, self.counters, now());
+            let value = work(&mut batch)?;
+            let (counters, outcome) = batch.finish()?;
+            run("COMMIT")?;
+            Ok((value, counters, outcome))
+        };
+        match attempt() {
+            Ok((value, counters, outcome)) => {
+                self.counters = counters;
+                self.setup.housekeeper.wrote(outcome.events.len());
+                housekeeping::restart_log_if_long(connection, &self.setup.housekeeper);
+                self.chores.extend(&outcome.chores);
+                self.setup.hub.publish(&outcome.events, &outcome.revisions, &outcome.deleted);
+                Ok(value)
+            }
+            Err(error) => {
+                // Some failures have ended the transaction already.
+                if !connection.is_autocommit() {
+                    let _ = run("ROLLBACK");
+                }
+                Err(match error {
+                    Fault::Refused(error) => error,
+                    Fault::Broken(error) => fault::store_error(error),
+                })
+            }
+        }
+    }
+
+    /// One step of what waits, so that a writer waits for one step at most.
+    fn do_some_chore(&mut self) {
+        // Copies first: what is removed or compacted may be what is being copied.
+        let copying = self.chores.iter().position(|chore| matches!(chore, Chore::Copy(_)));
+        if let Some(chore) =
+            copying.and_then(|index| self.chores.remove(index)).or_else(|| self.chores.pop_front())
+        {
+            match self.transact(|batch| batch.step(chore)) {
+                Ok(true) => {}
+                Ok(false) => self.chores.push_back(chore),
+                Err(error) => {
+                    tracing::warn!(%error, ?chore, "a chore of the store failed; trying again");
+                    self.chores.push_back(chore);
+                    std::thread::sleep(AFTER_A_FAILURE);
+                }
+            }
+        } else if let Some(compaction) = self.compactions.pop_front() {
+            match self.transact(|batch| batch.compact_step(&compaction.retention)) {
+                Ok(false) => self.compactions.push_front(compaction),
+                finished => {
+                    let finished = finished.map(|_| ());
+                    match compaction.done {
+                        Some(done) => drop(done.send(finished)),
+                        None => {
+                            if let Err(error) = finished {
+                                tracing::warn!(%error, "compaction failed; trying again later");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A full disk does not empty itself in microseconds.
+const AFTER_A_FAILURE: Duration = Duration::from_millis(100);
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,178 @@
+//! One watch: the log until it has caught up, then its channel, and back when it has fallen behind.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures::StreamExt;
+
+use super::hub::{Found, Hub, Subscription};
+use super::{Chunk, Cursor, Kinds, Log};
+use crate::{Delivery, Event, Feed, Position, Revision, Scope, StoreError, TenantId, Watch, WatchError};
+
+/// The changes of `scope` after `from`, which the caller knows to be readable.
+pub fn watch(hub: &Arc<Hub>, log: Arc<dyn Log>, tenant: TenantId, scope: Scope, from: Revision) -> Watch {
+    // Before the log is first read: what is committed from here on is in the channel.
+    let subscription = hub.subscribe(tenant, &scope);
+    let start = Cursor { revision: from, position: Position(0) };
+    let reader = Reader::new(subscription, Source::Tenant { log, tenant, scope }, start);
+    futures::stream::unfold(Some(reader), |reader| async {
+        let mut reader = reader?;
+        match reader.next().await {
+            Ok(delivery) => Some((Ok(delivery), Some(reader))),
+            Err(error) => Some((Err(error), None)),
+        }
+    })
+    .boxed()
+}
+
+/// The changes of some types in all tenants after `from`, or after now.
+pub async fn feed(
+    hub: &Arc<Hub>,
+    log: Arc<dyn Log>,
+    kinds: Kinds,
+    from: impl AsyncFnOnce() -> Result<Position, StoreError>,
+) -> Result<Feed, StoreError> {
+    let subscription = hub.subscribe_to_all();
+    let start = Cursor { revision: Revision(0), position: from().await? };
+    let reader = Reader::new(subscription, Source::All { log, kinds }, start);
+    Ok(futures::stream::unfold(Some(reader), |reader| async {
+        let mut reader = reader?;
+        loop {
+            match reader.next().await {
+                Ok(Delivery::Event(event)) => return Some((Ok(event), Some(reader))),
+                Ok(Delivery::Progress(_)) => {}
+                Err(error) => return Some((Err(error), None)),
+            }
+        }
+    })
+    .boxed())
+}
+
+enum Source {
+    Tenant { log: Arc<dyn Log>, tenant: TenantId, scope: Scope },
+    All { log: Arc<dyn Log>, kinds: Kinds },
+}
+
+impl Source {
+    async fn read(&self, after: Cursor) -> Result<Chunk, StoreError> {
+        match self {
+            Source::Tenant { log, tenant, scope } => log.tenant_events(*tenant, scope, after).await,
+            Source::All { log, kinds } => log.all_events(kinds, after.position).await,
+        }
+    }
+
+    fn wants(&self, event: &Event) -> bool {
+        match self {
+            Source::Tenant { scope, .. } => scope.contains(&event.key),
+            Source::All { kinds, .. } => kinds.contains(&event.key.kind),
+        }
+    }
+}
+
+enum Mode {
+    /// Reads the log.
+    Behind,
+    /// Has read everything that was committed before it joined its channel.
+    Live,
+}
+
+struct Reader {
+    subscription: Subscription,
+    source: Source,
+    mode: Mode,
+    /// Read, and on its way out: a chunk of the log or a handful from the channel, never more.
+    out: VecDeque<Arc<Event>>,
+    /// Everything up to here has been delivered or is in `out`.
+    read: Cursor,
+    progress_due: bool,
+}
+
+impl Reader {
+    fn new(subscription: Subscription, source: Source, read: Cursor) -> Reader {
+        Reader { subscription, source, mode: Mode::Behind, out: VecDeque::new(), read, progress_due: true }
+    }
+
+    async fn next(&mut self) -> Result<Delivery, WatchError> {
+        loop {
+            if let Some(event) = self.out.pop_front() {
+                return Ok(Delivery::Event(event));
+            }
+            match self.mode {
+                Mode::Behind => self.read_log().await?,
+                Mode::Live => {
+                    if let Some(progress) = self.read_channel().await? {
+                        return Ok(progress);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn read_log(&mut self) -> Result<(), WatchError> {
+        if self.subscription.hub().is_closed() {
+            return Err(WatchError::Closed);
+        }
+        // First the place in the channel, then the log: an event between the two is met twice, and dropped by its
+        // position; it cannot be missed.
+        self.subscription.skip();
+        let chunk = self.source.read(self.read).await.map_err(|error| self.fatal(error))?;
+        self.out.extend(chunk.events);
+        self.read = chunk.read;
+        if chunk.caught_up {
+            self.mode = Mode::Live;
+        }
+        Ok(())
+    }
+
+    /// Takes what the channel has; with nothing there, tells progress if that is due, or waits.
+    async fn read_channel(&mut self) -> Result<Option<Delivery>, WatchError> {
+        let channel = self.subscription.channel.clone();
+        let hub = self.subscription.hub().clone();
+        let mut woken = std::pin::pin!(channel.wake.notified());
+        let mut beat = std::pin::pin!(hub.next_beat());
+        // Before looking, so that what comes while looking wakes.
+        woken.as_mut().enable();
+        beat.as_mut().enable();
+        let published = self.subscription.revision();
+        match self.subscription.take() {
+            Found::Behind => self.mode = Mode::Behind,
+            Found::Events(events) => {
+                for event in events {
+                    if event.position > self.read.position {
+                        self.read = Cursor { revision: event.revision, position: event.position };
+                        if self.source.wants(&event) {
+                            self.out.push_back(event);
+                        }
+                    }
+                }
+            }
+            Found::Nothing => {
+                // All that was published up to that revision has been taken.
+                self.read.revision = self.read.revision.max(published);
+                if self.subscription.tenant_deleted() {
+                    return Err(WatchError::TenantDeleted);
+                }
+                if hub.is_closed() {
+                    return Err(WatchError::Closed);
+                }
+                if std::mem::take(&mut self.progress_due) {
+                    return Ok(Some(Delivery::Progress(self.read.revision)));
+                }
+                tokio::select! {
+                    () = woken => {}
+                    () = beat => self.progress_due = true,
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn fatal(&self, error: StoreError) -> WatchError {
+        match error {
+            StoreError::Compacted { asked, .. } => WatchError::Compacted { after: asked },
+            StoreError::NoTenant => WatchError::TenantDeleted,
+            _ if self.subscription.hub().is_closed() => WatchError::Closed,
+            other => WatchError::Failed(other.to_string()),
+        }
+    }
+}
