@@ -179,8 +179,12 @@ fn prune(
     let mut lost = with_declared_parents(&set_of(&merged, cursor_before), place_before);
     lost.subtract(&kept);
     let lost = lost.intersection(&last);
+    let mut owned = FieldSet::new();
+    for entry in others.entries.iter().chain([own]).filter(|entry| entry.api_version == version) {
+        owned.absorb(entry.fields.clone());
+    }
     let mut result = merged;
-    remove(&mut result, &lost, place_before, Emptied::Gone);
+    remove(&mut result, &lost, place_before, Emptied::Settled { owned: Some(&owned) });
     *object = at_version(versions, &result, write.api_version)?.into_owned();
     Ok(())
 }

@@ -4,33 +4,41 @@ use serde_json::Value;
 
 use crate::element::PathElement;
 use crate::place::{ItemKey, Items, Known, Place, Shape};
-use crate::set::FieldSet;
+use crate::set::{FieldSet, Node};
 
 /// What becomes of a map or list that loses all it held.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Emptied {
+#[derive(Clone, Copy)]
+pub(crate) enum Emptied<'o> {
     /// It stays as null, and so stays in the object's field set: for intermediate results.
     Null,
-    /// It goes too.
-    Gone,
+    /// A declared field that nobody owns goes too; what somebody owns, and an entry of a map, stays empty.
+    /// (Upstream leaves null, of which Go's decoding makes one or the other.)
+    Settled { owned: Option<&'o FieldSet> },
 }
 
 /// Removes every path of `fields` from an object.
-pub(crate) fn remove(object: &mut Value, fields: &FieldSet, place: Place<'_>, emptied: Emptied) {
+pub(crate) fn remove(object: &mut Value, fields: &FieldSet, place: Place<'_>, emptied: Emptied<'_>) {
     if !fields.is_empty() {
         remove_at(object, fields, place, emptied);
     }
 }
 
 /// Returns whether anything is left.
-fn remove_at(value: &mut Value, fields: &FieldSet, place: Place<'_>, emptied: Emptied) -> bool {
+fn remove_at(value: &mut Value, fields: &FieldSet, place: Place<'_>, emptied: Emptied<'_>) -> bool {
     let shape = place.resolve(value);
     match (shape, value) {
         (Shape::Map { atomic: false }, Value::Object(map)) => {
             map.retain(|name, value| {
                 let Some(node) = fields.find_field(name) else { return true };
-                !node.member
-                    && (node.below.is_empty() || keep(value, &node.below, place.field(name).0, emptied))
+                if node.member || node.below.is_empty() {
+                    return !node.member;
+                }
+                let owner = owner(emptied, |owned| owned.find_field(name));
+                let (place, known) = place.field(name);
+                remove_at(value, &node.below, place, below(emptied, owner)) || {
+                    let stays = known != Known::Declared || owner.is_some_and(|owner| owner.member);
+                    settle(value, stays, emptied)
+                }
             });
             !map.is_empty()
         }
@@ -41,8 +49,16 @@ fn remove_at(value: &mut Value, fields: &FieldSet, place: Place<'_>, emptied: Em
                     return true;
                 };
                 let Some(node) = fields.find(&element) else { return true };
-                // An item that lost its keys is nobody's item, so nulls are never left in a list.
-                !node.member && (node.below.is_empty() || remove_at(value, &node.below, item, emptied))
+                if node.member || node.below.is_empty() {
+                    return !node.member;
+                }
+                // An item that lost its keys is nobody's item, so nothing empty is left in a list.
+                remove_at(
+                    value,
+                    &node.below,
+                    item,
+                    below(emptied, owner(emptied, |owned| owned.find(&element))),
+                )
             });
             !list.is_empty()
         }
@@ -52,12 +68,36 @@ fn remove_at(value: &mut Value, fields: &FieldSet, place: Place<'_>, emptied: Em
     }
 }
 
-fn keep(value: &mut Value, fields: &FieldSet, place: Place<'_>, emptied: Emptied) -> bool {
-    if remove_at(value, fields, place, emptied) {
-        return true;
+fn owner<'o>(emptied: Emptied<'o>, find: impl FnOnce(&'o FieldSet) -> Option<&'o Node>) -> Option<&'o Node> {
+    match emptied {
+        Emptied::Settled { owned: Some(owned) } => find(owned),
+        _ => None,
     }
-    *value = Value::Null;
-    emptied == Emptied::Null
+}
+
+fn below<'o>(emptied: Emptied<'o>, owner: Option<&'o Node>) -> Emptied<'o> {
+    match emptied {
+        Emptied::Null => Emptied::Null,
+        Emptied::Settled { .. } => Emptied::Settled { owned: owner.map(|owner| &owner.below) },
+    }
+}
+
+/// Returns whether the emptied value stays.
+fn settle(value: &mut Value, stays: bool, emptied: Emptied<'_>) -> bool {
+    match emptied {
+        Emptied::Null => {
+            *value = Value::Null;
+            true
+        }
+        Emptied::Settled { .. } => {
+            match value {
+                Value::Object(map) => map.clear(),
+                Value::Array(list) => list.clear(),
+                _ => {}
+            }
+            stays
+        }
+    }
 }
 
 /// The set with the declared parents of its paths: `spec.replicas` brings `spec`. Entries of maps and items of
