@@ -23,7 +23,7 @@ use crate::types;
 use definitions::Published;
 use operations::Entry;
 
-pub use protobuf::v2_protobuf;
+pub use protobuf::{V2_PROTOBUF_ACCEPT, V2_PROTOBUF_TYPE, v2_protobuf};
 
 /// The version of Kubernetes whose API this is.
 pub const KUBERNETES_VERSION: &str = "v1.36.0";

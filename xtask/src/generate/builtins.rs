@@ -122,7 +122,7 @@ fn restored(name: &str, schema: &Value) -> Value {
         }
     }
     if let Some(Value::Array(kinds)) = restored.get_mut(GROUP_VERSION_KIND) {
-        kinds.retain(|kind| is_served(kind));
+        kinds.retain(is_served);
     }
     restored
 }
@@ -232,5 +232,56 @@ fn references(schema: &Value, into: &mut Vec<String>) {
         }
         Value::Array(values) => values.iter().for_each(|value| references(value, into)),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, packaged: Value, expected: Value) {
+        assert_eq!(restored(name, &packaged), expected);
+    }
+
+    #[test]
+    fn what_the_package_changed_is_changed_back() {
+        let kind = json!([{"group": "", "version": "v1", "kind": "Pod"}]);
+        check(
+            "io.k8s.api.core.v1.Pod",
+            json!({"description": "prose", "type": ["object", "null"], GROUP_VERSION_KIND: kind, "properties": {
+                "kind": {"type": ["string", "null"], "enum": ["Pod"]},
+                "description": {"type": "string", "description": "a field that is called so"},
+                "spec": {"$ref": "#/$defs/io.k8s.api.core.v1.PodSpec"},
+            }}),
+            json!({"type": "object", GROUP_VERSION_KIND: kind, "properties": {
+                "kind": {"type": "string"},
+                "description": {"type": "string"},
+                "spec": {"$ref": "#/definitions/io.k8s.api.core.v1.PodSpec"},
+            }}),
+        );
+        check(QUANTITY, json!({"oneOf": []}), json!({"type": "string"}));
+        check(INT_OR_STRING, json!({"oneOf": []}), json!({"type": "string", "format": "int-or-string"}));
+    }
+
+    #[test]
+    fn versions_that_are_not_served_are_no_kinds() {
+        let kinds = json!([
+            {"group": "apps", "version": "v1", "kind": "DeleteOptions"},
+            {"group": "apps", "version": "v1beta1", "kind": "DeleteOptions"},
+        ]);
+        let served = json!([{"group": "apps", "version": "v1", "kind": "DeleteOptions"}]);
+        check("x.DeleteOptions", json!({ GROUP_VERSION_KIND: kinds }), json!({ GROUP_VERSION_KIND: served }));
+    }
+
+    #[test]
+    fn only_what_is_reached_is_kept() {
+        let reference = |name: &str| json!({"items": {"$ref": format!("#/definitions/{name}")}});
+        let all: Definitions = [("a", reference("b")), ("b", reference("a")), ("c", json!({}))]
+            .map(|(n, s)| (n.to_owned(), s))
+            .into();
+        let kept = reachable(&all, vec!["a".to_owned()]).unwrap();
+        assert_eq!(kept.into_iter().collect::<Vec<_>>(), ["a", "b"]);
+        assert!(reachable(&all, vec!["d".to_owned()]).is_err());
     }
 }

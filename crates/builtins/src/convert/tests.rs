@@ -103,7 +103,9 @@ fn behavior_and_status_are_annotations() {
 
 #[test]
 fn annotations_that_are_not_ours_to_read_do_no_harm() {
-    for annotation in ["", "[", "{}", "[1]", "[{\"pods\":3}]", "null", r#"[{"pods":{"metric":3,"metricName":"m"}}]"#] {
+    for annotation in
+        ["", "[", "{}", "[1]", "[{\"pods\":3}]", "null", r#"[{"pods":{"metric":3,"metricName":"m"}}]"#]
+    {
         let all = json!({"autoscaling.alpha.kubernetes.io/metrics": annotation, "autoscaling.alpha.kubernetes.io/behavior": annotation, "mine": "kept"});
         let there =
             convert(&v1(Some(all), json!({})), &GroupVersionKind::new("autoscaling", "v2", HPA)).unwrap();
@@ -140,4 +142,137 @@ fn what_has_no_way() {
     check(pod, ("", "v1", "Event"), None);
     check(json!({"kind": "Pod"}), ("", "v1", "Pod"), None);
     check(json!(3), ("", "v1", "Pod"), None);
+}
+
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn quantity() -> impl Strategy<Value = Value> {
+        "[1-9][0-9]{0,3}(m|k|Mi)?".prop_map(Value::from)
+    }
+
+    fn name() -> impl Strategy<Value = String> {
+        "[a-z]{1,5}"
+    }
+
+    /// Targets whose fields fit their type, as validation asks for.
+    fn target(averages_only: bool) -> impl Strategy<Value = Value> {
+        (quantity(), any::<bool>()).prop_map(move |(value, average)| match average || averages_only {
+            true => json!({"type": "AverageValue", "averageValue": value}),
+            false => json!({"type": "Value", "value": value}),
+        })
+    }
+
+    fn utilization() -> impl Strategy<Value = Value> {
+        (1..100u32).prop_map(|percent| json!({"type": "Utilization", "averageUtilization": percent}))
+    }
+
+    /// Metrics that v1 has no field for.
+    fn metric() -> impl Strategy<Value = Value> {
+        let selector = proptest::option::of(name().prop_map(|label| json!({"matchLabels": {label: "x"}})));
+        let identifier = (name(), selector).prop_map(|(name, selector)| match selector {
+            Some(selector) => json!({"name": name, "selector": selector}),
+            None => json!({"name": name}),
+        });
+        let identifier = identifier.boxed();
+        prop_oneof![
+            (identifier.clone(), target(false), name()).prop_map(|(metric, target, name)| {
+                let described = json!({"kind": "Service", "name": name, "apiVersion": "v1"});
+                json!({"type": "Object", "object": {"describedObject": described, "metric": metric, "target": target}})
+            }),
+            (identifier.clone(), target(true))
+                .prop_map(|(metric, target)| json!({"type": "Pods", "pods": {"metric": metric, "target": target}})),
+            (identifier, target(false)).prop_map(
+                |(metric, target)| json!({"type": "External", "external": {"metric": metric, "target": target}})
+            ),
+            prop_oneof![utilization(), target(true)]
+                .prop_map(|target| json!({"type": "Resource", "resource": {"name": "memory", "target": target}})),
+            (prop_oneof![utilization(), target(true)], name()).prop_map(|(target, name)| {
+                let source = json!({"container": name, "name": "cpu", "target": target});
+                json!({"type": "ContainerResource", "containerResource": source})
+            }),
+        ]
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            "[a-z]{0,3}".prop_map(Value::from),
+        ];
+        // Words that the conversion looks for, so that it finds them in the wrong places.
+        let word = proptest::sample::select(vec![
+            "metadata",
+            "annotations",
+            "spec",
+            "status",
+            "metrics",
+            "currentMetrics",
+            "conditions",
+            "behavior",
+            "resource",
+            "object",
+            "pods",
+            "external",
+            "target",
+            "metric",
+            "current",
+            "name",
+            "metricName",
+            "targetCPUUtilizationPercentage",
+            "currentCPUUtilizationPercentage",
+            "averageUtilization",
+            "type",
+        ]);
+        leaf.prop_recursive(5, 48, 6, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map(word.clone().prop_map(str::to_owned), inner, 0..5)
+                    .prop_map(|map| map.into_iter().collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_on_the_way_there_and_back(
+            mut metrics in proptest::collection::vec(metric(), 0..4),
+            cpu_percent in proptest::option::of(1..100u32),
+            window in proptest::option::of(0..3600u32),
+        ) {
+            metrics.extend(cpu_percent.map(cpu));
+            let mut spec = json!({"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "d"}});
+            if !metrics.is_empty() {
+                spec["metrics"] = metrics.into();
+            }
+            if let Some(seconds) = window {
+                spec["behavior"] = json!({"scaleUp": {"stabilizationWindowSeconds": seconds}});
+            }
+            let here = v2(spec);
+            let there = convert(&here, &GroupVersionKind::new("autoscaling", "v1", HPA)).unwrap();
+            prop_assert_eq!(convert(&there, &GroupVersionKind::new("autoscaling", "v2", HPA)).unwrap(), here);
+        }
+
+        #[test]
+        fn nothing_panics(mut object in any_json(), version in "(autoscaling/v1|autoscaling/v2)", annotation in any_json()) {
+            if let Some(map) = object.as_object_mut() {
+                map.insert("apiVersion".into(), version.into());
+                map.insert("kind".into(), HPA.into());
+                let text = annotation.to_string();
+                let annotations = json!({
+                    "autoscaling.alpha.kubernetes.io/metrics": text,
+                    "autoscaling.alpha.kubernetes.io/current-metrics": text,
+                    "autoscaling.alpha.kubernetes.io/behavior": text,
+                    "autoscaling.alpha.kubernetes.io/conditions": text,
+                });
+                map.insert("metadata".into(), json!({"annotations": annotations}));
+            }
+            for version in ["v1", "v2"] {
+                let _ = convert(&object, &GroupVersionKind::new("autoscaling", version, HPA));
+            }
+        }
+    }
 }

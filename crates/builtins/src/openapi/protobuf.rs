@@ -9,6 +9,10 @@ use serde_json::{Map, Value};
 
 use super::Document;
 
+/// How clients ask for this form, and what it is called in the answer.
+pub const V2_PROTOBUF_ACCEPT: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+pub const V2_PROTOBUF_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
 /// The form of a field.
 enum Form {
     Text,
