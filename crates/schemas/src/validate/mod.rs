@@ -36,6 +36,30 @@ pub fn validate(cursor: Cursor<'_>, value: &Value, old: Option<&Value>, path: &P
     errors
 }
 
+/// Checks the default of a schema against it. Embedded resources come first: a default that is no resource is
+/// not looked at any further.
+pub(crate) fn validate_default(cursor: Cursor<'_>, default: &Value, path: &Path) -> ErrorList {
+    let mut errors = ErrorList::new();
+    embedded::check(cursor, default, path, &mut errors);
+    if errors.is_empty() {
+        let outcome = check(cursor, default, None, &Place::Root);
+        errors.extend(outcome.problems.into_iter().map(|problem| problem.at(path)));
+    }
+    errors
+}
+
+/// Whether a format means anything for a type, both as a schema names them.
+pub(crate) fn is_known_format(kind: &str, format: &str) -> bool {
+    let kind = match kind {
+        "" => Type::Any,
+        "string" => Type::String,
+        "integer" => Type::Integer,
+        "number" => Type::Number,
+        _ => return false,
+    };
+    formats::is_known(&Node { kind, ..Node::default() }, format)
+}
+
 /// Whether errors are of a kind that makes evaluating rules pointless or dangerous, and the error that says so.
 #[must_use]
 pub fn blocks_rules(errors: &[Error]) -> Option<Error> {
