@@ -55,6 +55,14 @@ mod tests {
     }
 
     #[test]
+    fn what_has_a_status_serves_it() {
+        for row in types().iter().filter(|row| row.verbs.has(objects::Verb::Update)) {
+            let has_status = cursor(&row.gvk()).unwrap().property("status").is_some();
+            assert_eq!(has_status, row.subresource("status").is_some(), "{}", row.gvk());
+        }
+    }
+
+    #[test]
     fn bodies_that_are_never_stored_have_definitions() {
         for (group, kind) in [
             ("autoscaling", "Scale"),
