@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
@@ -37,16 +37,57 @@ pub enum DecodeError {
 
 /// Reads exactly one document.
 pub fn json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
-    let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let read = Seed(&mut duplicates).deserialize(&mut deserializer);
-    let value = read
-        .and_then(|value| deserializer.end().map(|()| value))
-        .map_err(|error| in_gos_words(&error, bytes))?;
-    Ok(Decoded { value, duplicates })
+    // The size of the input bounds the size of the value; nothing in JSON expands.
+    let read = tracked(&mut deserializer, Bounds { depth: MAX_DEPTH, bytes: usize::MAX });
+    read.and_then(|decoded| deserializer.end().map(|()| decoded)).map_err(|error| in_gos_words(&error, bytes))
 }
 
-struct Seed<'s>(&'s mut Vec<String>);
+/// How large a value may become.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Levels of objects and lists
+    pub depth: usize,
+    /// Bytes, roughly; for formats whose documents can be larger than their text
+    pub bytes: usize,
+}
+
+/// Reads from any self-describing format, with the same tracking of duplicates.
+pub fn tracked<'de, D: Deserializer<'de>>(deserializer: D, bounds: Bounds) -> Result<Decoded, D::Error> {
+    let mut notes = Notes { duplicates: Vec::new(), budget: bounds.bytes };
+    let value = Seed { notes: &mut notes, depth: bounds.depth }.deserialize(deserializer)?;
+    Ok(Decoded { value, duplicates: notes.duplicates })
+}
+
+/// What is kept while a document is read.
+struct Notes {
+    duplicates: Vec<String>,
+    budget: usize,
+}
+
+impl Notes {
+    fn spend<E: Error>(&mut self, bytes: usize) -> Result<(), E> {
+        // An allowance per value stands for what the value itself takes.
+        let left = self.budget.checked_sub(bytes.saturating_add(16));
+        self.budget = left.ok_or_else(|| E::custom("document is too large once its aliases are expanded"))?;
+        Ok(())
+    }
+}
+
+struct Seed<'s> {
+    notes: &'s mut Notes,
+    /// How many more levels may open.
+    depth: usize,
+}
+
+impl Seed<'_> {
+    fn opened<E: Error>(&self) -> Result<usize, E> {
+        self.depth.checked_sub(1).ok_or_else(|| E::custom(TOO_DEEP))
+    }
+}
+
+/// As serde_json says it of its own bound, which is the same.
+const TOO_DEEP: &str = "recursion limit exceeded";
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = Value;
@@ -63,41 +104,59 @@ impl<'de> Visitor<'de> for Seed<'_> {
         f.write_str("any JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        self.notes.spend(0)?;
         Ok(Value::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+    fn visit_none<E: Error>(self) -> Result<Value, E> {
+        self.visit_unit()
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.deserialize(deserializer)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        self.notes.spend(0)?;
         Ok(Value::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        self.notes.spend(0)?;
         Ok(Value::Number(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        self.notes.spend(0)?;
         Ok(Value::Number(value.into()))
     }
 
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        self.notes.spend(0)?;
         Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        self.notes.spend(value.len())?;
         Ok(Value::String(value.to_owned()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+    fn visit_string<E: Error>(self, value: String) -> Result<Value, E> {
+        self.notes.spend(value.len())?;
         Ok(Value::String(value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let depth = self.opened()?;
+        self.notes.spend(0)?;
         let mut list = Vec::new();
         loop {
-            let known = self.0.len();
-            let Some(item) = items.next_element_seed(Seed(self.0))? else { break };
-            if self.0.len() > known {
-                prefix(&mut self.0[known..], &format!("[{}]", list.len()));
+            let known = self.notes.duplicates.len();
+            let seed = Seed { notes: &mut *self.notes, depth };
+            let Some(item) = items.next_element_seed(seed)? else { break };
+            if self.notes.duplicates.len() > known {
+                prefix(&mut self.notes.duplicates[known..], &format!("[{}]", list.len()));
             }
             list.push(item);
         }
@@ -105,13 +164,17 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let depth = self.opened()?;
+        self.notes.spend(0)?;
         let mut object = Map::new();
-        let first = self.0.len();
+        let first = self.notes.duplicates.len();
         while let Some(name) = fields.next_key::<String>()? {
-            let known = self.0.len();
-            let value = fields.next_value_seed(Seed(self.0))?;
-            if self.0.len() > known {
-                prefix(&mut self.0[known..], &name);
+            self.notes.spend(name.len())?;
+            let known = self.notes.duplicates.len();
+            let value = fields.next_value_seed(Seed { notes: &mut *self.notes, depth })?;
+            let duplicates = &mut self.notes.duplicates;
+            if duplicates.len() > known {
+                prefix(&mut duplicates[known..], &name);
             }
             match object.entry(name) {
                 Entry::Vacant(free) => {
@@ -119,8 +182,8 @@ impl<'de> Visitor<'de> for Seed<'_> {
                 }
                 Entry::Occupied(mut taken) => {
                     // A field given three times is still one duplicate.
-                    if self.0.len() < MAX_DUPLICATES && !self.0[first..].contains(taken.key()) {
-                        self.0.push(taken.key().clone());
+                    if duplicates.len() < MAX_DUPLICATES && !duplicates[first..].contains(taken.key()) {
+                        duplicates.push(taken.key().clone());
                     }
                     taken.insert(value);
                 }
@@ -158,7 +221,7 @@ fn in_gos_words(error: &serde_json::Error, bytes: &[u8]) -> DecodeError {
         return DecodeError::Truncated;
     }
     let text = error.to_string();
-    if text.starts_with("recursion limit exceeded") {
+    if text.starts_with(TOO_DEEP) {
         return DecodeError::TooDeep;
     }
     let sentence = SENTENCES.iter().find(|(ours, _)| text.starts_with(ours));

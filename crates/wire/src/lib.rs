@@ -1,9 +1,15 @@
-//! What goes over the wire around an object: media types, queries and options of the verbs.
+//! What goes over the wire around an object: media types, queries, the options of the verbs, YAML, tables.
 //!
-//! Everything is pure and takes text or values; HTTP types and sockets are the callers' business.
+//! In the order of a request: [`negotiate`] reads `Accept` and `Content-Type`, [`query`] and [`options`] what stands
+//! after the `?`, [`yaml`] the bodies that are no JSON; [`table`] (with [`jsonpath`] and [`duration`]) makes what
+//! kubectl prints. Everything is pure and takes text or values, and the time where it matters.
 //!
-//! Not here: the objects themselves and their JSON (see `objects`), schemas, what a verb does.
+//! Not here: the objects themselves and their JSON (see `objects`), schemas, HTTP types, what a verb does.
 
+pub mod duration;
+pub mod jsonpath;
 pub mod negotiate;
 pub mod options;
 pub mod query;
+pub mod table;
+pub mod yaml;
