@@ -16,7 +16,7 @@ use crate::merge::merge;
 use crate::place::Place;
 use crate::remove::{Emptied, remove, with_declared_parents};
 use crate::set::FieldSet;
-use crate::update::{NEVER_OWNED, Write, fit_to_schemas, same_but_owners, take_over};
+use crate::update::{NEVER_OWNED, Write, fit_to_schemas, release, same_but_owners, take_over};
 use crate::validate::validate;
 use crate::versions::{Comparisons, ConversionError, Versions, at_version, place};
 
@@ -134,21 +134,7 @@ fn settle(
             return Err(ApplyError::Conflicts(conflicts));
         }
     }
-    let mut failure = None;
-    managed.entries.retain_mut(|entry| match comparisons.at(&entry.api_version) {
-        Ok(Some(comparison)) => {
-            for taken in [&comparison.modified, &comparison.added, &comparison.removed] {
-                entry.fields.subtract(taken);
-            }
-            !entry.fields.is_empty()
-        }
-        Ok(None) => false,
-        Err(error) => {
-            failure = Some(error);
-            true
-        }
-    });
-    failure.map_or(Ok(()), |error| Err(error.into()))
+    Ok(release(managed, &mut comparisons)?)
 }
 
 /// Removes what the applier owned before, does not want now, and nobody else owns.

@@ -8,7 +8,7 @@ use crate::place::{Index, ItemKey, Items, Place, Shape};
 use crate::set::FieldSet;
 use crate::values::same;
 
-/// The difference of two objects. No path is in more than one of the sets.
+/// The difference of two objects. Only an item that gains or loses a duplicate is in more than one set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     pub added: FieldSet,

@@ -160,14 +160,17 @@ impl ManagedFields {
             Value::Array(list) => list,
             _ => return Err(EntryError::Shape),
         };
-        let mut entries: Vec<Entry> = Vec::with_capacity(list.len());
+        let mut entries = Vec::with_capacity(list.len());
         for (index, value) in list.iter().enumerate() {
-            let entry = Entry::read(value, index)?;
-            match entries.iter_mut().find(|other| other.same_owner(&entry)) {
-                Some(other) => *other = entry,
-                None => entries.push(entry),
-            }
+            entries.push(Entry::read(value, index)?);
         }
+        let mut by_owner: Vec<usize> = (0..entries.len()).collect();
+        by_owner.sort_by(|a, b| Entry::identity(&entries[*a]).cmp(&entries[*b].identity()));
+        let mut earlier = vec![false; entries.len()];
+        for run in by_owner.chunk_by(|a, b| entries[*a].same_owner(&entries[*b])) {
+            run.iter().rev().skip(1).for_each(|at| earlier[*at] = true);
+        }
+        keep_where(&mut entries, |at| !earlier[at]);
         Ok(ManagedFields { entries })
     }
 
@@ -202,50 +205,51 @@ impl ManagedFields {
 
         let mut excess = updaters.len() - MAX_UPDATERS;
         let mut gone = vec![false; self.entries.len()];
-        // The oldest entry of each version that was met: the others are joined to it.
-        let mut oldest: Vec<usize> = Vec::new();
+        // For each version that was met, the entry that its others are joined to.
+        let mut buckets: Vec<Bucket> = Vec::new();
         for at in updaters {
             if excess == 0 {
                 break;
             }
             let version = self.entries[at].api_version.clone();
-            let Some(known) = oldest.iter().position(|first| self.entries[*first].api_version == version)
-            else {
-                oldest.push(at);
+            let Some(bucket) = buckets.iter_mut().find(|bucket| bucket.version == version) else {
+                let is_ancient = |entry: &Entry| {
+                    (entry.manager == ANCIENT && entry.api_version == version)
+                        && (entry.operation == Operation::Update && entry.subresource.is_empty())
+                };
+                let ancient = self.entries.iter().position(is_ancient);
+                buckets.push(Bucket { version, into: ancient.unwrap_or(at), oldest: at });
                 continue;
             };
-            let is_bucket = |entry: &Entry| {
-                entry.manager == ANCIENT
-                    && entry.operation == Operation::Update
-                    && entry.subresource.is_empty()
-                    && entry.api_version == version
-            };
-            let first = oldest[known];
-            let bucket = (0..self.entries.len()).find(|i| !gone[*i] && is_bucket(&self.entries[*i]));
-            // The entry that goes, and the one that takes its fields.
-            let (from, into) = match bucket {
-                Some(bucket) if bucket == at => (first, at),
-                Some(bucket) => (at, bucket),
-                None => (at, first),
-            };
+            // Should the bucket itself be met, it takes the oldest, which was spared until now.
+            let from = if at == bucket.into { bucket.oldest } else { at };
             let time = self.entries[at].time.clone();
             let fields = std::mem::take(&mut self.entries[from].fields);
             gone[from] = true;
-            let joined = &mut self.entries[into];
+            let joined = &mut self.entries[bucket.into];
             joined.manager = CompactString::const_new(ANCIENT);
             joined.subresource = CompactString::default();
             joined.fields.absorb(fields);
             // The later of the two times, since they are met in the order of time.
             joined.time = time;
-            oldest[known] = into;
             excess -= 1;
         }
-        let mut at = 0;
-        self.entries.retain(|_| {
-            at += 1;
-            !gone[at - 1]
-        });
+        keep_where(&mut self.entries, |at| !gone[at]);
     }
+}
+
+fn keep_where(entries: &mut Vec<Entry>, keep: impl Fn(usize) -> bool) {
+    let mut next = 0..;
+    entries.retain(|_| next.next().is_some_and(&keep));
+}
+
+/// Where the joined updaters of a version go.
+struct Bucket {
+    version: CompactString,
+    /// The entry that takes the others' fields.
+    into: usize,
+    /// The first that was met.
+    oldest: usize,
 }
 
 /// The entries of an object, unread.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::element::{ElementError, PathElement};
-use crate::set::FieldSet;
+use crate::set::{FieldSet, Node};
 
 /// Why a `fieldsV1` cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,8 +70,7 @@ fn read(value: &Value) -> Result<(FieldSet, bool), FieldsError> {
         Value::Null => return Ok((FieldSet::new(), true)),
         other => return Err(FieldsError::NotAnObject(other.to_string())),
     };
-    let mut set = FieldSet::new();
-    set.nodes.reserve_exact(fields.len());
+    let mut nodes = Vec::with_capacity(fields.len());
     let mut member = false;
     for (key, value) in fields {
         if key == "." {
@@ -79,11 +78,11 @@ fn read(value: &Value) -> Result<(FieldSet, bool), FieldsError> {
             continue;
         }
         let Some(element) = PathElement::parse(key)? else { continue };
-        let (below, is_member) = read(value)?;
-        set.put(element, is_member, below);
+        let (below, member) = read(value)?;
+        nodes.push(Node { element, member, below });
     }
-    let member = member || set.is_empty();
-    Ok((set, member))
+    let member = member || nodes.is_empty();
+    Ok((FieldSet::of_nodes(nodes), member))
 }
 
 #[cfg(test)]

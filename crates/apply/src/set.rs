@@ -7,6 +7,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use serde_json::Value;
+
 use crate::element::PathElement;
 
 /// Paths of an object, without the root (nobody owns a whole object).
@@ -24,6 +26,10 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    fn member(element: PathElement) -> Self {
+        Node { element, member: true, below: FieldSet::new() }
+    }
+
     fn is_empty(&self) -> bool {
         !self.member && self.below.is_empty()
     }
@@ -46,6 +52,13 @@ impl FieldSet {
 
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
+    }
+
+    /// Every top-level field of the objects but these: what an endpoint such as `/status` does not write.
+    pub fn all_but<'a>(names: &[&str], objects: impl IntoIterator<Item = &'a Value>) -> Self {
+        let fields = objects.into_iter().filter_map(Value::as_object).flat_map(|fields| fields.keys());
+        let others = fields.filter(|name| !names.contains(&name.as_str()));
+        FieldSet::of_nodes(others.map(|name| Node::member(PathElement::field(name.as_str()))).collect())
     }
 
     /// How many paths are in the set.
@@ -119,13 +132,36 @@ impl FieldSet {
 
     /// Adds all of `other`.
     pub fn absorb(&mut self, other: FieldSet) {
-        if self.is_empty() {
-            *self = other;
+        // Each insertion moves what follows it: worth it for a few, not for many.
+        if other.nodes.len() * 8 <= self.nodes.len() {
+            for node in other.nodes {
+                self.put(node.element, node.member, node.below);
+            }
             return;
         }
-        for node in other.nodes {
-            self.put(node.element, node.member, node.below);
+        if !self.is_empty() {
+            let mut nodes = std::mem::take(&mut self.nodes);
+            nodes.extend(other.nodes);
+            *self = FieldSet::of_nodes(nodes);
+        } else {
+            *self = other;
         }
+    }
+
+    /// A set of nodes in any order, none of them empty; those of one element become one.
+    pub(crate) fn of_nodes(mut nodes: Vec<Node>) -> FieldSet {
+        if !nodes.is_sorted_by(|a, b| a.element < b.element) {
+            nodes.sort_by(|a, b| a.element.cmp(&b.element));
+            nodes.dedup_by(|next, kept| {
+                let same = next.element == kept.element;
+                if same {
+                    kept.member |= next.member;
+                    kept.below.absorb(std::mem::take(&mut next.below));
+                }
+                same
+            });
+        }
+        FieldSet { nodes }
     }
 
     #[must_use]

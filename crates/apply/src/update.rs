@@ -122,22 +122,7 @@ pub(crate) fn take_over(
     comparisons: &mut Comparisons<'_>,
     write: &Write<'_>,
 ) -> Result<(), ConversionError> {
-    let mut gone = Vec::new();
-    for (at, entry) in managed.entries.iter_mut().enumerate() {
-        let Some(comparison) = comparisons.at(&entry.api_version)? else {
-            gone.push(at);
-            continue;
-        };
-        entry.fields.subtract(&comparison.modified);
-        entry.fields.subtract(&comparison.added);
-        entry.fields.subtract(&comparison.removed);
-        if entry.fields.is_empty() {
-            gone.push(at);
-        }
-    }
-    for at in gone.into_iter().rev() {
-        managed.entries.remove(at);
-    }
+    release(managed, comparisons)?;
     let Some(comparison) = comparisons.at(write.api_version)? else { return Ok(()) };
     let mut fields = comparison.modified.union(&comparison.added);
     fields.subtract(&NEVER_OWNED);
@@ -154,6 +139,28 @@ pub(crate) fn take_over(
         None => managed.entries.push(entry),
     }
     Ok(())
+}
+
+/// Takes from every owner what changed; entries that own nothing more, or whose version is no more, go.
+pub(crate) fn release(
+    managed: &mut ManagedFields,
+    comparisons: &mut Comparisons<'_>,
+) -> Result<(), ConversionError> {
+    let mut failure = None;
+    managed.entries.retain_mut(|entry| match comparisons.at(&entry.api_version) {
+        Ok(Some(comparison)) => {
+            for taken in [&comparison.modified, &comparison.added, &comparison.removed] {
+                entry.fields.subtract(taken);
+            }
+            !entry.fields.is_empty()
+        }
+        Ok(None) => false,
+        Err(error) => {
+            failure = Some(error);
+            true
+        }
+    });
+    failure.map_or(Ok(()), Err)
 }
 
 /// Fits recorded sets to what the schemas say now; entries of versions that are no more are dropped.

@@ -287,7 +287,7 @@ fn what_no_schema_says_is_deduced() {
 fn metadata_is_known_without_a_schema() {
     let owner = r#"{"metadata": {"labels": {"a": "1"}, "finalizers": ["x/y"], "ownerReferences":
         [{"uid": "1", "name": "n", "kind": "K", "apiVersion": "v1"}]}}"#;
-    play("Free").apply("one", owner).owned(&[concat!(
-        r#"one Apply v1: .metadata.finalizers[="x/y"] .metadata.labels.a .metadata.ownerReferences[uid="1"]"#
-    )]);
+    play("Free").apply("one", owner).owned(&[
+        r#"one Apply v1: .metadata.finalizers[="x/y"] .metadata.labels.a .metadata.ownerReferences[uid="1"]"#,
+    ]);
 }

@@ -161,6 +161,23 @@ fn updaters_are_joined_by_version() {
 }
 
 #[test]
+fn many_entries_are_read_quickly() {
+    // Quadratic work would take minutes.
+    let entry = |n: usize, operation: &str| {
+        json!({"manager": format!("m{n}"), "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:map": {format!("f:k{n}"): {}}}})
+    };
+    let owners: Vec<_> = (0..20_000).map(|n| entry(n, if n % 2 == 0 { "Apply" } else { "Update" })).collect();
+    let mut new = parsed(r#"{"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "x"}}"#);
+    new["metadata"]["managedFields"] = Value::Array(owners);
+    new["map"] = (0..20_000).map(|n| (format!("k{n}"), json!("v"))).collect();
+    let live = new.clone();
+    new["text"] = json!("t");
+    track_update(Some(&live), &mut new, &write("me"), &Same("Thing"));
+    assert_eq!(ManagedFields::of(&new).unwrap().entries.len(), 10_010);
+}
+
+#[test]
 fn appliers_are_not_joined() {
     let mut play = thing();
     for n in 0..15 {

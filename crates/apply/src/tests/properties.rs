@@ -161,6 +161,19 @@ proptest! {
     }
 
     #[test]
+    fn no_text_makes_reading_panic(text in any::<String>(), kind in "[fkvi.]?:?", value in value()) {
+        let _ = PathElement::parse(&text);
+        let _ = PathElement::parse(&format!("{kind}{text}"));
+        let set = json!({format!("{kind}{text}"): {".": value, format!("{kind}{value}"): {}}});
+        if let Ok(set) = FieldSet::from_value(&set) {
+            prop_assert_eq!(&FieldSet::from_value(&set.to_value()).unwrap(), &set);
+        }
+        let _ = ManagedFields::read(&json!([{"manager": value, "operation": "Apply", "apiVersion": text,
+            "fieldsType": "FieldsV1", "time": text, "fieldsV1": set}]));
+        let _ = ManagedFields::read(&value);
+    }
+
+    #[test]
     fn sets_hold_what_was_put_in(paths in paths(), probe in prop::collection::vec(element(), 1..4)) {
         let mut set = FieldSet::new();
         paths.iter().for_each(|path| set.insert(path));

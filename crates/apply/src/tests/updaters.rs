@@ -114,6 +114,14 @@ fn fields_of_another_endpoint_are_not_owned() {
 }
 
 #[test]
+fn an_endpoint_may_write_one_field_only() {
+    let object = parsed(r#"{"apiVersion": "v1", "text": "a", "status": {"phase": "x"}}"#);
+    let reset = FieldSet::all_but(&["status"], [&object, &json!({"spec": 1})]);
+    assert_eq!(shown(&reset), ".apiVersion .spec .text");
+    assert_eq!(shown(&set_of(&object, None).recursive_difference(&reset)), ".status .status.phase");
+}
+
+#[test]
 fn a_subresource_is_its_own_owner() {
     let live = thing().update("one", r#"{"text": "a"}"#).live.unwrap();
     let mut new = live.clone();
