@@ -31,8 +31,7 @@ impl Comparison {
 
 /// Compares two objects of one type. `managedFields` are not part of an object in this sense.
 ///
-/// `zero` holds the maps that exist in every object of the type, whether written or not (see
-/// [`crate::Versions::zero`]).
+/// `zero` holds what exists in every object of the type, whether written or not (see [`crate::Versions::zero`]).
 pub fn compare(old: &Value, new: &Value, cursor: Option<Cursor<'_>>, zero: Option<&Value>) -> Comparison {
     let mut delta = Delta::default();
     delta.visit(Some(old), Some(new), Place::Root(cursor), zero);
@@ -61,7 +60,6 @@ struct Delta {
 
 impl Delta {
     fn visit(&mut self, old: Option<&Value>, new: Option<&Value>, place: Place<'_>, zero: Option<&Value>) {
-        let zero = zero.filter(|zero| zero.is_object());
         let (old, new) = (old.or(zero), new.or(zero));
         let whole = match (old, new) {
             (None, None) => return,

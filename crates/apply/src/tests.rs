@@ -8,6 +8,7 @@ mod kubectl;
 mod merging;
 mod owners;
 mod properties;
+mod real;
 mod speed;
 mod updaters;
 mod versions;

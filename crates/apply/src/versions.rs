@@ -18,10 +18,11 @@ pub trait Versions {
     /// The object as another version shows it. Asked only for versions that have a cursor.
     fn convert(&self, object: &Value, api_version: &str) -> Option<Value>;
 
-    /// The maps that exist in every object of the kind, written or not: `{"spec": {"template": {}}, "status": {}}`.
+    /// What exists in every object of the kind, written or not, as Go writes its zero value:
+    /// `{"spec": {"template": {"spec": {"containers": null}}}, "status": {}}`.
     ///
     /// Upstream's built-in kinds are Go structs, whose struct fields are always there, and so nobody becomes
-    /// their owner by writing into them first. Custom resources have none.
+    /// their owner by writing into them first. Custom resources have nothing of the kind.
     fn zero(&self, api_version: &str) -> Option<&Value> {
         let _ = api_version;
         None

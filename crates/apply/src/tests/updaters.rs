@@ -156,7 +156,7 @@ impl Versions for WithZero {
 
 #[test]
 fn what_always_exists_is_never_added() {
-    let versions = WithZero(json!({"status": {}, "struct": {"inner": {}}}));
+    let versions = WithZero(json!({"status": {}, "struct": {"inner": {}}, "set": null}));
     let reset = FieldSet::new();
     let write = Write { manager: "one", api_version: "v1", subresource: "", now: NOW, reset: &reset };
     let check = |live: Option<&str>, new: &str, owned: &str| {
@@ -170,4 +170,6 @@ fn what_always_exists_is_never_added() {
     check(Some("{}"), r#"{"status": {"phase": "x"}}"#, ".status.phase");
     check(Some(r#"{"status": {"phase": "x"}}"#), "{}", "");
     check(None, r#"{"map": {"a": "1"}}"#, ".map .map.a");
+    check(None, r#"{"set": ["a"]}"#, r#".set[="a"]"#);
+    check(None, r#"{"set": null}"#, "");
 }
