@@ -1,7 +1,7 @@
 //! Measures the candidates for the embedded store on the work that it does: small durable writes with group
 //! commit, point reads, ranges, ten thousand tenants, copying a tenant.
 //!
-//! `cargo run --release -- redb|fjall|sqlite DIRECTORY [TENANTS]`; one engine per process, so that memory is its own.
+//! `cargo run --release -- redb|fjall|sqlite DIRECTORY [TENANTS] [reopen]`; one engine per process, so that memory is its own.
 
 mod engines;
 
@@ -74,15 +74,19 @@ fn memory(field: &str) -> u64 {
 }
 
 fn directory_size(path: &Path) -> u64 {
+    directory_bytes(path) >> 20
+}
+
+fn directory_bytes(path: &Path) -> u64 {
     let mut sum = 0;
     for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
         match entry.metadata() {
-            Ok(data) if data.is_dir() => sum += directory_size(&entry.path()),
+            Ok(data) if data.is_dir() => sum += directory_bytes(&entry.path()),
             Ok(data) => sum += data.len(),
             Err(_) => {}
         }
     }
-    sum / (1 << 20)
+    sum
 }
 
 static POSITION: AtomicU64 = AtomicU64::new(0);
@@ -110,7 +114,7 @@ fn durable_writes(engine: &Arc<dyn Engine>, writers: u64, tenants: u64, label: &
                 engine.commit(&current, &log);
                 commits += 1;
                 writes += waiting.len() as u64;
-                waiting.iter().for_each(|done| drop(done.send(())));
+                waiting.iter().for_each(|done| _ = done.send(()));
             }
             (commits, writes)
         })
@@ -170,6 +174,13 @@ fn main() {
     let path = Path::new(&arguments[2]);
     let tenants: u64 = arguments.get(3).map_or(10_000, |text| text.parse().unwrap());
     let open = || engines::open(&arguments[1], path);
+    if arguments.iter().any(|argument| argument == "reopen") {
+        let start = Instant::now();
+        let engine = open();
+        engine.get(&key(1, 1)).unwrap();
+        println!("open after a crash, and one read: {:?}", start.elapsed());
+        return;
+    }
     std::fs::remove_dir_all(path).ok();
     std::fs::create_dir_all(path).unwrap();
 
@@ -246,4 +257,7 @@ fn main() {
         memory("VmHWM"),
         directory_size(path)
     );
+    durable_writes(&engine, 16, tenants, "again,   16 writers");
+    // As a crash would: nothing is closed. Run once more with `reopen` as last argument to see what that costs.
+    std::process::exit(0);
 }

@@ -13,7 +13,8 @@ use crate::{Delivery, Event, Feed, Position, Revision, Scope, StoreError, Tenant
 pub fn watch(hub: &Arc<Hub>, log: Arc<dyn Log>, tenant: TenantId, scope: Scope, from: Revision) -> Watch {
     // Before the log is first read: what is committed from here on is in the channel.
     let subscription = hub.subscribe(tenant, &scope);
-    let start = Cursor { revision: from, position: Position(0) };
+    // All of that revision lies behind, wherever its last change stands in the log.
+    let start = Cursor { revision: from, position: Position(u64::MAX) };
     let reader = Reader::new(subscription, Source::Tenant { log, tenant, scope }, start);
     futures::stream::unfold(Some(reader), |reader| async {
         let mut reader = reader?;

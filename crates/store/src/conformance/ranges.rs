@@ -1,0 +1,143 @@
+//! Snapshots and pages.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Fixture, Harness, key, named, put, put_key, things};
+use crate::{Key, Revision, Scope, StoreError};
+
+pub async fn scopes_and_order(harness: Arc<impl Harness>) {
+    let f = Fixture::new(&*harness).await;
+    let mut keys: Vec<Key> = ["_own", "a", "a.group", "b"]
+        .into_iter()
+        .flat_map(|kind| ["", "n", "n-1", "n1"].map(|namespace| (kind, namespace)))
+        .flat_map(|(kind, namespace)| ["x", "x-y", "x.z", "xa"].map(|name| Key::new(kind, namespace, name)))
+        .collect();
+    f.write(keys.iter().rev().map(|key| put_key(key.clone(), "v")).collect()).await;
+    keys.sort();
+    let scopes = [
+        Scope::All,
+        Scope::Kind("a".into()),
+        Scope::Kind("a.group".into()),
+        Scope::Kind("nothing".into()),
+        Scope::Namespace("a".into(), "".into()),
+        Scope::Namespace("a".into(), "n".into()),
+        Scope::One(Key::new("a", "n", "x")),
+        Scope::One(Key::new("a", "n", "none")),
+    ];
+    for scope in &scopes {
+        let expected: Vec<&Key> = keys.iter().filter(|key| scope.contains(key)).collect();
+        let page = f.store.range(f.tenant, scope, None, None, 0).await.unwrap();
+        assert_eq!(page.entries.iter().map(|entry| &entry.key).collect::<Vec<_>>(), expected, "{scope:?}");
+        assert_eq!(f.store.count(f.tenant, scope).await.unwrap(), expected.len() as u64, "{scope:?}");
+        // A range after any key, in the scope or not, is the rest of the scope.
+        for after in [&keys[0], &keys[20], &keys[21], &Key::new("a", "n", "x-"), &Key::new("zzz", "", "")] {
+            let rest: Vec<&Key> = expected.iter().copied().filter(|key| *key > after).collect();
+            let page = f.store.range(f.tenant, scope, Some(after), None, 3).await.unwrap();
+            let found: Vec<&Key> = page.entries.iter().map(|entry| &entry.key).collect();
+            assert_eq!(found, rest.iter().take(3).copied().collect::<Vec<_>>(), "{scope:?} after {after:?}");
+            assert_eq!(page.more, rest.len() > 3);
+            if let Some(remaining) = page.remaining {
+                assert_eq!(remaining as usize, rest.len().saturating_sub(3), "{scope:?} after {after:?}");
+            }
+        }
+    }
+}
+
+pub async fn pages_are_pinned_while_writes_go_on(harness: Arc<impl Harness>) {
+    let f = Fixture::new(&*harness).await;
+    f.write((0..200).map(|index| put(&format!("{index:03}"), "old")).collect()).await;
+    let first = f.store.range(f.tenant, &things(), None, None, 17).await.unwrap();
+    let pinned = first.revision;
+    let (store, tenant) = (f.store.clone(), f.tenant);
+    let churn = tokio::spawn(async move {
+        for index in 0..200 {
+            let change = match index % 3 {
+                0 => put(&format!("{index:03}"), "new"),
+                1 => put(&format!("{index:03}-between"), "new"),
+                _ => {
+                    crate::Operation::Delete { key: key(&format!("{index:03}")), expect: crate::Expect::Any }
+                }
+            };
+            store.write(tenant, vec![change]).await.unwrap();
+        }
+    });
+    let mut found = first.entries.clone();
+    let mut page = first;
+    assert_eq!(page.remaining.unwrap_or(183), 183);
+    while page.more {
+        let after = page.entries.last().unwrap().key.clone();
+        page = f.store.range(f.tenant, &things(), Some(&after), Some(pinned), 17).await.unwrap();
+        assert_eq!(page.revision, pinned);
+        found.extend(page.entries.iter().cloned());
+        tokio::task::yield_now().await;
+    }
+    churn.await.unwrap();
+    let expected: Vec<_> = (0..200).map(|index| (format!("{index:03}"), "old".to_owned())).collect();
+    assert_eq!(named(&found), expected);
+}
+
+pub async fn every_revision_can_be_read(harness: Arc<impl Harness>) {
+    let f = Fixture::new(&*harness).await;
+    let mut model = BTreeMap::new();
+    let mut past = vec![(f.revision().await, model.clone())];
+    for step in 0..60u32 {
+        let name = format!("{}", step * 7 % 11);
+        let revision = if step % 4 == 3 && model.remove(&name).is_some() {
+            f.delete(&name).await
+        } else {
+            model.insert(name.clone(), step.to_string());
+            f.put(&name, &step.to_string()).await
+        };
+        past.push((revision, model.clone()));
+    }
+    let f = f.reopen(&*harness).await;
+    for (revision, expected) in past {
+        let found: BTreeMap<String, String> = f.things_at(Some(revision)).await.into_iter().collect();
+        assert_eq!(found, expected, "at {revision}");
+    }
+}
+
+pub async fn the_future_cannot_be_read(harness: Arc<impl Harness>) {
+    let f = Fixture::new(&*harness).await;
+    let now = f.put("a", "1").await;
+    for asked in [Revision(now.0 + 1), Revision(u64::MAX)] {
+        match f.store.range(f.tenant, &Scope::All, None, Some(asked), 0).await {
+            Err(StoreError::Future { asked: told, current }) => assert_eq!((told, current), (asked, now)),
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(
+            f.store.export_tenant(f.tenant, Some(asked)).await.err(),
+            Some(StoreError::Future { .. })
+        ));
+        let fork = f.store.fork_tenant(f.tenant, Some(asked), "fork", bytes::Bytes::new()).await;
+        assert!(matches!(fork, Err(StoreError::Future { .. })), "{fork:?}");
+    }
+}
+
+pub async fn counts_follow_writes(harness: Arc<impl Harness>) {
+    let f = Fixture::new(&*harness).await;
+    let counts = async |f: &Fixture| {
+        let scopes =
+            [Scope::All, things(), Scope::Namespace("things".into(), "ns".into()), Scope::One(key("1"))];
+        let mut counts = Vec::new();
+        for scope in scopes {
+            counts.push(f.store.count(f.tenant, &scope).await.unwrap());
+        }
+        counts
+    };
+    let empty = f.store.size(f.tenant).await.unwrap();
+    f.write((0..10).map(|index| put(&index.to_string(), &"x".repeat(1000))).collect()).await;
+    f.write(vec![put_key(Key::new("others", "", "1"), "x")]).await;
+    assert_eq!(counts(&f).await, [11, 10, 10, 1]);
+    let full = f.store.size(f.tenant).await.unwrap();
+    assert!(full >= empty + 10_000, "{empty} to {full}");
+    f.put("1", "short").await;
+    f.delete("2").await;
+    f.delete("2").await;
+    assert_eq!(counts(&f).await, [10, 9, 9, 1]);
+    let f = f.reopen(&*harness).await;
+    f.delete("1").await;
+    assert_eq!(counts(&f).await, [9, 8, 8, 0]);
+    assert!(f.store.size(f.tenant).await.unwrap() < full);
+}
