@@ -279,6 +279,9 @@ pub trait Store: Send + Sync + 'static {
 
     async fn tenant(&self, name: &str) -> Result<Option<Tenant>, StoreError>;
 
+    /// The tenant that an event of a feed is of, while it is there.
+    async fn tenant_by_id(&self, id: TenantId) -> Result<Option<Tenant>, StoreError>;
+
     /// Tenants in the order of their names, those after `after` only, at most `limit`.
     async fn tenants(&self, after: Option<&str>, limit: usize) -> Result<Vec<Tenant>, StoreError>;
 

@@ -15,7 +15,8 @@ pub async fn are_made_listed_and_removed(harness: Arc<impl Harness>) {
         let record = Bytes::from(format!("record of {name}"));
         let made = store.create_tenant(name, record.clone(), vec![]).await.unwrap();
         assert_eq!((made.name.as_str(), &made.record), (name.as_str(), &record));
-        assert_eq!(store.tenant(name).await.unwrap(), Some(made));
+        assert_eq!(store.tenant(name).await.unwrap(), Some(made.clone()));
+        assert_eq!(store.tenant_by_id(made.id).await.unwrap(), Some(made));
     }
     let listed = async |store: &Arc<dyn Store>| {
         let mut listed = Vec::new();
@@ -34,6 +35,7 @@ pub async fn are_made_listed_and_removed(harness: Arc<impl Harness>) {
     for gone in tenants.iter().step_by(2) {
         store.delete_tenant(gone.id).await.unwrap();
         assert_eq!(store.tenant(&gone.name).await.unwrap(), None);
+        assert_eq!(store.tenant_by_id(gone.id).await.unwrap(), None);
     }
     store.close().await;
     drop(store);

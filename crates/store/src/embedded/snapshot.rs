@@ -82,6 +82,13 @@ pub(super) fn tenant_named(connection: &Connection, name: &str) -> rusqlite::Res
         .optional()
 }
 
+pub(super) fn tenant_by_id(connection: &Connection, id: TenantId) -> rusqlite::Result<Option<Tenant>> {
+    connection
+        .prepare_cached("SELECT name, id, record FROM directory WHERE id = ?1")?
+        .query_row([integer(id.0)], directory_row)
+        .optional()
+}
+
 pub(super) fn tenants(
     connection: &Connection,
     after: Option<&str>,

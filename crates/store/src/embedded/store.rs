@@ -156,6 +156,10 @@ impl Store for Embedded {
         self.readers.short(|connection| snapshot::tenant_named(connection, name).map_err(store_error)).await
     }
 
+    async fn tenant_by_id(&self, id: TenantId) -> Result<Option<Tenant>, StoreError> {
+        self.readers.short(|connection| snapshot::tenant_by_id(connection, id).map_err(store_error)).await
+    }
+
     async fn tenants(&self, after: Option<&str>, limit: usize) -> Result<Vec<Tenant>, StoreError> {
         let after = after.map(CompactString::new);
         self.readers
