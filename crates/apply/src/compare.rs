@@ -145,6 +145,10 @@ impl Delta {
         place: Place<'_>,
         zero: Option<&Value>,
     ) {
+        // Most fields of most writes; the schema has nothing to say about them.
+        if matches!((old, new), (Some(old), Some(new)) if !old.is_object() && !old.is_array() && old == new) {
+            return;
+        }
         let mut child = Delta::default();
         child.visit(old, new, place.field(name).0, zero.and_then(|zero| zero.get(name)));
         self.adopt(child, || PathElement::field(name));

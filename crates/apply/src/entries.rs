@@ -160,12 +160,12 @@ impl ManagedFields {
             Value::Array(list) => list,
             _ => return Err(EntryError::Shape),
         };
-        let mut entries = Vec::with_capacity(list.len());
+        let mut entries: Vec<Entry> = Vec::with_capacity(list.len());
         for (index, value) in list.iter().enumerate() {
             entries.push(Entry::read(value, index)?);
         }
         let mut by_owner: Vec<usize> = (0..entries.len()).collect();
-        by_owner.sort_by(|a, b| Entry::identity(&entries[*a]).cmp(&entries[*b].identity()));
+        by_owner.sort_by(|a, b| entries[*a].identity().cmp(&entries[*b].identity()));
         let mut earlier = vec![false; entries.len()];
         for run in by_owner.chunk_by(|a, b| entries[*a].same_owner(&entries[*b])) {
             run.iter().rev().skip(1).for_each(|at| earlier[*at] = true);

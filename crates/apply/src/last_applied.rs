@@ -39,7 +39,7 @@ pub(crate) fn unexcused(
     let Some(cursor) = versions.cursor(write.api_version) else { return conflicts };
     // Only what still is as it was applied: the rest has been changed by somebody since.
     let mut own = set_of(&config, Some(cursor));
-    let since = compare(&config, live, Some(cursor), None);
+    let since = compare(&config, live, Some(cursor), versions.zero(write.api_version));
     for changed in [&since.modified, &since.added, &since.removed] {
         own.subtract(changed);
     }

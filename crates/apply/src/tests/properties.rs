@@ -75,6 +75,18 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Numbers that are close to each other where integers and floats meet.
+fn number() -> impl Strategy<Value = Value> {
+    let near = prop_oneof![Just(0_i64), Just(1 << 53), Just(-(1 << 53)), Just(i64::MAX), Just(i64::MIN)];
+    prop_oneof![
+        (near.clone(), -2..3_i64).prop_map(|(number, by)| json!(number.saturating_add(by))),
+        (near, -2..3_i64).prop_map(|(number, by)| json!(number.saturating_add(by) as f64 + 0.25 * by as f64)),
+        Just(json!(u64::MAX)),
+        Just(json!(1e300)),
+        Just(json!(-0.0)),
+    ]
+}
+
 /// An object that somebody made, and so is tracked.
 fn created(body: Value) -> Value {
     let mut object = typed(body);
@@ -171,6 +183,18 @@ proptest! {
         let _ = ManagedFields::read(&json!([{"manager": value, "operation": "Apply", "apiVersion": text,
             "fieldsType": "FieldsV1", "time": text, "fieldsV1": set}]));
         let _ = ManagedFields::read(&value);
+    }
+
+    #[test]
+    fn values_have_a_total_order(numbers in prop::collection::vec(number(), 3), values in prop::collection::vec(value(), 3)) {
+        for three in [&numbers, &values] {
+            let [a, b, c] = three.as_slice() else { continue };
+            prop_assert_eq!(values::compare(a, b), values::compare(b, a).reverse());
+            prop_assert_eq!(values::compare(a, b).is_eq(), values::same(a, b));
+            if values::compare(a, b).is_le() && values::compare(b, c).is_le() {
+                prop_assert!(values::compare(a, c).is_le());
+            }
+        }
     }
 
     #[test]
