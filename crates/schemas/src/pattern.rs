@@ -13,21 +13,42 @@ const CACHED: usize = 1024;
 
 static COMPILED: LazyLock<Cache<String, Option<Arc<Regex>>>> = LazyLock::new(|| Cache::new(CACHED));
 
-/// Why a pattern does not compile.
+/// Why a pattern does not compile, in Go's words as far as they are known.
 pub(crate) fn check(pattern: &str) -> Result<(), String> {
-    match Regex::new(&translate(pattern)) {
-        Ok(_) => Ok(()),
-        Err(regex::Error::CompiledTooBig(_)) => {
-            Err(format!("error parsing regexp: expression too large: `{pattern}`"))
+    let problem = match Regex::new(&translate(pattern)) {
+        Ok(_) => return Ok(()),
+        Err(regex::Error::CompiledTooBig(_)) => return Err(go_error("expression too large", pattern)),
+        Err(error) => error.to_string(),
+    };
+    let known = PROBLEMS.iter().find(|(theirs, ..)| problem.contains(theirs));
+    Err(match known {
+        Some((_, words, culprit)) => {
+            let found = Regex::new(culprit).ok().and_then(|culprit| culprit.find(pattern));
+            let shown = found.map(|found| found.as_str()).filter(|shown| !shown.is_empty());
+            go_error(words, shown.unwrap_or(pattern))
         }
-        Err(regex::Error::Syntax(text)) => {
+        None => {
             // The last line names the problem; the rest draws where it is.
-            let reason = text.lines().last().unwrap_or("").trim_start_matches("error: ");
-            Err(format!("error parsing regexp: {reason}: `{pattern}`"))
+            let words = problem.lines().last().unwrap_or("").trim_start_matches("error: ");
+            go_error(words, pattern)
         }
-        Err(_) => Err(format!("error parsing regexp: `{pattern}`")),
-    }
+    })
 }
+
+fn go_error(words: &str, shown: &str) -> String {
+    format!("error parsing regexp: {words}: `{shown}`")
+}
+
+/// What the `regex` crate says, what Go says, and what finds the part of the pattern that Go shows.
+const PROBLEMS: [(&str, &str, &str); 7] = [
+    ("repetition operator missing", "missing argument to repetition operator", r"[*+?]"),
+    ("unclosed group", "missing closing )", ""),
+    ("unopened group", "unexpected )", ""),
+    ("unclosed character class", "missing closing ]", r"\[.*$"),
+    ("look-around", "invalid or unsupported Perl syntax", r"\(\?<?[=!]"),
+    ("backreferences", "invalid escape sequence", r"\\[0-9]"),
+    ("unrecognized escape", "invalid escape sequence", r"\\[a-zA-Z]"),
+];
 
 /// Whether the pattern is found anywhere in the text; `None` if it is no pattern.
 pub(crate) fn matches(pattern: &str, text: &str) -> Option<bool> {
@@ -166,5 +187,30 @@ mod tests {
         check(r"\bfoo\b", "a foo b", Some(true));
         check(r"^\p{Lu}", "É", Some(true));
         check("(", "x", None);
+    }
+
+    #[test]
+    fn what_does_not_compile_is_told_as_go_tells_it() {
+        let check = |pattern: &str, expected: &str| {
+            let told = super::check(pattern).unwrap_err();
+            assert_eq!(told, format!("error parsing regexp: {expected}"));
+        };
+        check("+", "missing argument to repetition operator: `+`");
+        check("(a", "missing closing ): `(a`");
+        check("a)", "unexpected ): `a)`");
+        check("a[b", "missing closing ]: `[b`");
+        check("^(?!a)", "invalid or unsupported Perl syntax: `(?!`");
+        check("(a)\\1", "invalid escape sequence: `\\1`");
+        check("\\y", "invalid escape sequence: `\\y`");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_pattern_or_is_refused(
+            pattern in "[-a-c0-9\\\\dwsQEpb<>{}\\[\\]()^$.,*+?|&~:µ]{0,12}",
+            text in "\\PC{0,6}",
+        ) {
+            proptest::prop_assert_eq!(super::check(&pattern).is_ok(), matches(&pattern, &text).is_some());
+        }
     }
 }

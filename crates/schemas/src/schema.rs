@@ -117,12 +117,19 @@ pub struct Node {
 }
 
 /// A whole schema. Cheap to share, never changed once built.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
     pub(crate) nodes: Vec<Node>,
     pub(crate) root: NodeId,
     /// Nodes that are named definitions, such as `io.k8s.api.core.v1.PodSpec`; empty for most custom resources.
     pub(crate) names: HashMap<NodeId, CompactString>,
+}
+
+/// One node that says nothing: there is no schema without a root.
+impl Default for Schema {
+    fn default() -> Self {
+        Schema { nodes: vec![Node::default()], root: NodeId(0), names: HashMap::new() }
+    }
 }
 
 impl Schema {

@@ -10,6 +10,7 @@ mod defaults;
 mod json_path;
 mod names;
 mod resources;
+mod scale;
 mod schema_rules;
 mod status;
 mod validation;
@@ -20,6 +21,7 @@ use serde_json::{Map, Value, json};
 pub use approval::is_protected;
 pub use names::{Names, TakenNames, names_accepted};
 pub use resources::resource_types;
+pub use scale::validate_scale;
 pub use status::{
     Condition, Termination, establish, is_condition_true, set_condition, terminate, terminate_with,
 };

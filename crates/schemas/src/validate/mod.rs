@@ -12,6 +12,8 @@ mod lists;
 mod numbers;
 mod outcome;
 
+use std::sync::LazyLock;
+
 use objects::ErrorList;
 use objects::field::{Error, ErrorType, Path};
 use serde_json::{Map, Value};
@@ -97,9 +99,8 @@ fn check(
     correlation: Option<Correlation<'_>>,
     place: &Place<'_>,
 ) -> Outcome {
-    const NO_LIMITS: &Constraints = &NO_CONSTRAINTS;
     let node = cursor.node();
-    let limits = node.constraints.as_deref().unwrap_or(NO_LIMITS);
+    let limits = node.constraints.as_deref().unwrap_or(&NO_LIMITS);
     let mut outcome = Outcome::default();
     if value.is_null() {
         outcome.merge(check_type(node, limits, value, place));
@@ -135,27 +136,8 @@ fn check(
     outcome
 }
 
-const NO_CONSTRAINTS: Constraints = Constraints {
-    format: None,
-    pattern: None,
-    enumeration: None,
-    minimum: None,
-    exclusive_minimum: false,
-    maximum: None,
-    exclusive_maximum: false,
-    multiple_of: None,
-    min_length: None,
-    max_length: None,
-    min_items: None,
-    max_items: None,
-    unique_items: false,
-    min_properties: None,
-    max_properties: None,
-    all_of: Vec::new(),
-    any_of: Vec::new(),
-    one_of: Vec::new(),
-    not: None,
-};
+/// What most nodes say beyond their type.
+static NO_LIMITS: LazyLock<Constraints> = LazyLock::new(Constraints::default);
 
 /// The types a node allows, as messages list them; none where it allows all.
 fn type_names(node: &Node) -> &'static str {
@@ -232,7 +214,10 @@ fn check_text(limits: &Constraints, text: &str, place: &Place<'_>) -> Outcome {
         let sentence = match pattern::matches(pattern, text) {
             Some(true) => return Outcome::default(),
             Some(false) => format!("should match '{pattern}'"),
-            None => format!("should match '{pattern}, but pattern is invalid'"),
+            None => {
+                let why = pattern::check(pattern).err().unwrap_or_default();
+                format!("should match '{pattern}, but pattern is invalid: {why}'")
+            }
         };
         return Outcome::failure(Problem::invalid(place, text, sentence));
     }

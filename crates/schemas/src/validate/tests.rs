@@ -305,6 +305,51 @@ fn junctors() {
 }
 
 #[test]
+fn int_or_string_with_its_clauses() {
+    let either = json!([{"type": "integer"}, {"type": "string"}]);
+    let given = json!({"x-kubernetes-int-or-string": true, "nullable": true, "anyOf": either});
+    for fine in [json!(42), json!("foo"), json!(null)] {
+        check(given.clone(), fine, &[]);
+    }
+    check(
+        given.clone(),
+        json!(true),
+        &[
+            r#"x: Invalid value: "boolean": x in body must be of type integer,string: "boolean""#,
+            r#"<nil>: Invalid value: "": "x" must validate at least one schema (anyOf)"#,
+            r#"x: Invalid value: "boolean": x in body must be of type integer: "boolean""#,
+        ],
+    );
+    check(
+        given,
+        json!(1.2),
+        &[
+            r#"x: Invalid value: "number": x in body must be of type integer,string: "number""#,
+            r#"<nil>: Invalid value: "": "x" must validate at least one schema (anyOf)"#,
+            r#"x: Invalid value: "number": x in body must be of type integer: "number""#,
+            r#"<nil>: Invalid value: "": Checked value must be of type integer (default format) in x"#,
+        ],
+    );
+    check(
+        json!({"type": "string", "pattern": "+"}),
+        json!("foo"),
+        &[
+            "x: Invalid value: \"foo\": x in body should match '+, but pattern is invalid: error parsing regexp: \
+           missing argument to repetition operator: `+`'",
+        ],
+    );
+    let both = json!({"type": "string", "enum": ["a"]});
+    check(
+        both,
+        json!(true),
+        &[
+            r#"x: Invalid value: "boolean": x in body must be of type string: "boolean""#,
+            r#"x: Unsupported value: true: supported values: "a""#,
+        ],
+    );
+}
+
+#[test]
 fn embedded_resources() {
     let of = json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
     check(of.clone(), json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": "b"}}}), &[]);
