@@ -24,7 +24,7 @@ impl Default for PruneOptions {
 /// dropped unknown fields as the strict decoder names them: `spec.containers[0].bar`. (Nulls are known fields.)
 pub fn prune(cursor: Cursor<'_>, value: &mut Value, options: PruneOptions) -> Vec<String> {
     let mut walk = Walk { path: String::new(), found: Vec::new(), report: options.report };
-    walk.prune(Some(cursor), value);
+    walk.prune(At::new(Some(cursor)), value);
     prune_nulls(cursor, value);
     walk.found
 }
@@ -33,7 +33,7 @@ pub fn prune(cursor: Cursor<'_>, value: &mut Value, options: PruneOptions) -> Ve
 #[must_use]
 pub fn unknown_fields(cursor: Cursor<'_>, value: &Value) -> Vec<String> {
     let mut walk = Walk { path: String::new(), found: Vec::new(), report: true };
-    walk.look(Some(cursor), value);
+    walk.look(At::new(Some(cursor)), value);
     walk.found
 }
 
@@ -63,34 +63,48 @@ fn is_any(cursor: Cursor<'_>) -> bool {
     cursor.is_free_form() && matches!(cursor.node().additional, Additional::Any)
 }
 
+/// A place in the schema, as pruning sees it.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    /// `None` where nothing is known: below `additionalProperties: true`, or a list without items.
+    cursor: Option<Cursor<'a>>,
+    /// Whether unknown fields stay, by what this place says or by the list it is an item of.
+    preserves: bool,
+}
+
+impl<'a> At<'a> {
+    fn new(cursor: Option<Cursor<'a>>) -> Self {
+        At { cursor, preserves: cursor.is_some_and(|cursor| cursor.node().preserve_unknown) }
+    }
+
+    fn field(self, name: &str) -> Known<'a> {
+        let Some(cursor) = self.cursor else { return Known::No };
+        match cursor.field(name) {
+            Some(field) => Known::Yes(At::new(Some(field))),
+            None if self.preserves => Known::Preserved,
+            None if cursor.node().additional == Additional::Any => Known::Yes(At::new(None)),
+            None => Known::No,
+        }
+    }
+
+    /// The items of a list, `None` if whatever is in them is kept.
+    fn items(self) -> Option<At<'a>> {
+        let cursor = self.cursor.and_then(Cursor::items);
+        if self.preserves && cursor.is_none() {
+            return None;
+        }
+        let mut items = At::new(cursor);
+        items.preserves |= self.preserves;
+        Some(items)
+    }
+}
+
 /// What a schema says of a field by its name.
 enum Known<'a> {
-    /// Known, and this is known of what is in it (nothing, for `additionalProperties: true`).
-    Yes(Option<Cursor<'a>>),
+    Yes(At<'a>),
     /// Unknown, and kept with all that is in it.
     Preserved,
     No,
-}
-
-fn known<'a>(cursor: Option<Cursor<'a>>, name: &str) -> Known<'a> {
-    let Some(cursor) = cursor else { return Known::No };
-    if let Some(field) = cursor.field(name) {
-        return Known::Yes(Some(field));
-    }
-    match cursor.node() {
-        node if node.preserve_unknown => Known::Preserved,
-        node if node.additional == Additional::Any => Known::Yes(None),
-        _ => Known::No,
-    }
-}
-
-/// The items of a list, `None` if whatever is in them is kept.
-fn items(cursor: Option<Cursor<'_>>) -> Option<Option<Cursor<'_>>> {
-    match cursor {
-        Some(list) if list.node().preserve_unknown && list.node().items.is_none() => None,
-        Some(list) => Some(list.items()),
-        None => Some(None),
-    }
 }
 
 struct Walk {
@@ -100,9 +114,9 @@ struct Walk {
 }
 
 impl Walk {
-    fn prune(&mut self, cursor: Option<Cursor<'_>>, value: &mut Value) {
+    fn prune(&mut self, at: At<'_>, value: &mut Value) {
         match value {
-            Value::Object(fields) => fields.retain(|name, field| match known(cursor, name) {
+            Value::Object(fields) => fields.retain(|name, field| match at.field(name) {
                 Known::Yes(within) => {
                     self.within_field(name, |walk| walk.prune(within, field));
                     true
@@ -114,7 +128,7 @@ impl Walk {
                 }
             }),
             Value::Array(list) => {
-                let Some(within) = items(cursor) else { return };
+                let Some(within) = at.items() else { return };
                 for (i, item) in list.iter_mut().enumerate() {
                     self.within_item(i, |walk| walk.prune(within, item));
                 }
@@ -123,11 +137,11 @@ impl Walk {
         }
     }
 
-    fn look(&mut self, cursor: Option<Cursor<'_>>, value: &Value) {
+    fn look(&mut self, at: At<'_>, value: &Value) {
         match value {
             Value::Object(fields) => {
                 for (name, field) in fields {
-                    match known(cursor, name) {
+                    match at.field(name) {
                         Known::Yes(within) => self.within_field(name, |walk| walk.look(within, field)),
                         Known::Preserved => {}
                         Known::No => self.within_field(name, Walk::record),
@@ -135,7 +149,7 @@ impl Walk {
                 }
             }
             Value::Array(list) => {
-                let Some(within) = items(cursor) else { return };
+                let Some(within) = at.items() else { return };
                 for (i, item) in list.iter().enumerate() {
                     self.within_item(i, |walk| walk.look(within, item));
                 }

@@ -61,6 +61,13 @@ fn pruning() {
         &["p.known.b"],
     );
     check_prune(
+        json!({"p": {"type": "array", "x-kubernetes-preserve-unknown-fields": true, "items": {
+            "type": "object", "properties": {"o": {"type": "object"}}}}}),
+        json!({"p": [{"u": 1, "o": {"v": 1}}]}),
+        json!({"p": [{"u": 1, "o": {}}]}),
+        &["p[0].o.v"],
+    );
+    check_prune(
         json!({"e": {"type": "object", "x-kubernetes-embedded-resource": true,
             "properties": {"spec": {"type": "object"}}}}),
         json!({"e": {"apiVersion": "v1", "kind": "X", "metadata": {"name": "x", "z": 1}, "spec": {}, "y": 1}}),
