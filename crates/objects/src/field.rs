@@ -138,16 +138,12 @@ impl Error {
         Self::of(ErrorType::NotFound, path, bad_value.into(), "")
     }
 
-    /// `supported values: "a", "b"`
+    /// `supported values: "a", "b"`, in the order given.
     pub fn not_supported<S: AsRef<str>>(path: &Path, bad_value: impl Into<Value>, supported: &[S]) -> Self {
         let mut detail = String::new();
         if !supported.is_empty() {
-            detail.push_str("supported values: ");
-            let mut sorted: Vec<&str> = supported.iter().map(AsRef::as_ref).collect();
-            sorted.sort_unstable();
-            for (i, value) in sorted.iter().enumerate() {
-                let _ = write!(detail, "{}{value:?}", if i == 0 { "" } else { ", " });
-            }
+            let quoted: Vec<String> = supported.iter().map(|value| format!("{:?}", value.as_ref())).collect();
+            let _ = write!(detail, "supported values: {}", quoted.join(", "));
         }
         Self::of(ErrorType::NotSupported, path, bad_value.into(), detail)
     }

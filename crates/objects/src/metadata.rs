@@ -19,7 +19,7 @@ const IMMUTABLE: &str = "field is immutable";
 pub fn validate(
     object: &Value,
     namespaced: bool,
-    name_rule: fn(&str) -> Vec<String>,
+    name_rule: impl Fn(&str) -> Vec<String>,
     path: &Path,
 ) -> ErrorList {
     let mut errors = ErrorList::new();

@@ -394,7 +394,7 @@ mod tests {
         refused(
             list("resourceVersionMatch=Odd&resourceVersion=1"),
             422,
-            "Unsupported value: \"Odd\": supported values: \"\", \"Exact\", \"NotOlderThan\"",
+            "Unsupported value: \"Odd\": supported values: \"Exact\", \"NotOlderThan\", \"\"",
         );
         refused(list("sendInitialEvents=true"), 422, "sendInitialEvents is forbidden for list");
         assert!(list("resourceVersionMatch=NotOlderThan&resourceVersion=0").is_ok());
@@ -465,7 +465,7 @@ mod tests {
         refused(
             query("propagationPolicy=Odd"),
             422,
-            "Unsupported value: \"Odd\": supported values: \"Background\", \"Foreground\", \"Orphan\", \"nil\"",
+            "Unsupported value: \"Odd\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"",
         );
         refused(query("propagationPolicy=Orphan&orphanDependents=true"), 422, "cannot be both set");
         let body = json!({"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"], "preconditions": {"uid": "u"}});
