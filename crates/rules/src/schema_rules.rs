@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use compact_str::CompactString;
-use objects::field::{Error, ErrorList};
 use objects::Path;
+use objects::field::{Error, ErrorList};
 use schemas::{Additional, Cursor, ListType, NodeId, Rule, Schema, Type};
 use serde_json::{Map, Value};
 
@@ -65,10 +65,10 @@ pub(crate) enum Reason {
 }
 
 const REASONS: [(&str, Reason); 4] = [
-    ("FieldValueRequired", Reason::Required),
+    ("FieldValueDuplicate", Reason::Duplicate),
     ("FieldValueForbidden", Reason::Forbidden),
     ("FieldValueInvalid", Reason::Invalid),
-    ("FieldValueDuplicate", Reason::Duplicate),
+    ("FieldValueRequired", Reason::Required),
 ];
 
 /// Levels of a schema that are looked at. Structural schemas end long before; definitions of built-in kinds that contain
@@ -92,7 +92,8 @@ impl CompiledRules {
         if !compiler.has_rules(root, 0) {
             return Ok(compiler.rules);
         }
-        let way = Way { path: path.clone(), cardinality: Some(1), uncorrelatable: None, depth: 0, resource: true };
+        let way =
+            Way { path: path.clone(), cardinality: Some(1), uncorrelatable: None, depth: 0, resource: true };
         compiler.rules.root = compiler.visit(root, root, way);
         compiler.report_total(path);
         if !compiler.errors.is_empty() {
@@ -170,7 +171,8 @@ impl Compiler {
         let all_of = node.constraints.iter().flat_map(|c| c.all_of.iter());
         let below: Vec<NodeId> =
             node.properties.values().chain(all_of).copied().chain(node.items).chain(additional).collect();
-        let found = !node.rules.is_empty() || below.into_iter().any(|id| self.has_rules(at.to(id), depth + 1));
+        let found =
+            !node.rules.is_empty() || below.into_iter().any(|id| self.has_rules(at.to(id), depth + 1));
         self.with_rules.insert(at.id(), found);
         found
     }
@@ -188,7 +190,8 @@ impl Compiler {
         let mut fields = BTreeMap::new();
         for (name, id) in &node.properties {
             let Some(typed) = typed.node().properties.get(name).map(|id| typed.to(*id)) else { continue };
-            let below = way.to(way.path.child("properties").key(name), typed).uncorrelated_at(correlates, &way.path);
+            let below =
+                way.to(way.path.child("properties").key(name), typed).uncorrelated_at(correlates, &way.path);
             if let Some(station) = self.visit(at.to(*id), typed, below) {
                 fields.insert(name.clone(), station);
             }
@@ -198,7 +201,8 @@ impl Compiler {
             (Additional::Schema(id), Additional::Schema(typed_id)) => {
                 let typed = typed.to(*typed_id);
                 let below = way.to(way.path.child("additionalProperties"), typed);
-                let below = below.times(bounds.and_then(|c| c.max_properties)).uncorrelated_at(correlates, &way.path);
+                let below =
+                    below.times(bounds.and_then(|c| c.max_properties)).uncorrelated_at(correlates, &way.path);
                 self.visit(at.to(*id), typed, below)
             }
             _ => None,
@@ -272,7 +276,8 @@ impl Compiler {
             return None;
         }
         let optional = rule.optional_old_self == Some(true);
-        let (program, uses_old_self, cost) = match self.compile_source(&rule.rule, place, optional, &Ty::Bool) {
+        let (program, uses_old_self, cost) = match self.compile_source(&rule.rule, place, optional, &Ty::Bool)
+        {
             Ok(compiled) => compiled,
             Err(detail) => {
                 self.errors.push(Error::invalid(&path.child("rule"), shown(rule), detail));
@@ -280,7 +285,8 @@ impl Compiler {
             }
         };
         if let Some(within) = way.uncorrelatable.as_ref().filter(|_| uses_old_self) {
-            let detail = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {within}");
+            let detail =
+                format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {within}");
             self.errors.push(Error::invalid(&path.child("rule"), rule.rule.as_str(), detail));
         }
         if let Some(set) = rule.optional_old_self.filter(|_| !uses_old_self) {
@@ -307,7 +313,13 @@ impl Compiler {
         })
     }
 
-    fn compile_message(&mut self, rule: &Rule, place: TypeId, path: &Path, way: &Way) -> Option<(String, Op)> {
+    fn compile_message(
+        &mut self,
+        rule: &Rule,
+        place: TypeId,
+        path: &Path,
+        way: &Way,
+    ) -> Option<(String, Op)> {
         if rule.message_expression.trim().is_empty() {
             return None;
         }
@@ -362,7 +374,11 @@ impl Compiler {
             let detail = "message must be non-empty if specified";
             self.errors.push(Error::invalid(&at, rule.message.as_str(), detail));
         } else if message.contains('\n') {
-            self.errors.push(Error::invalid(&at, rule.message.as_str(), "message must not contain line breaks"));
+            self.errors.push(Error::invalid(
+                &at,
+                rule.message.as_str(),
+                "message must not contain line breaks",
+            ));
         } else if rule.rule.trim().contains('\n') && message.is_empty() {
             self.errors.push(Error::required(&at, "message must be specified if rule contains line breaks"));
         }
@@ -421,7 +437,8 @@ impl Compiler {
             return;
         }
         for (_, rule) in &self.dearest {
-            let detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            let detail =
+                "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
             self.errors.push(Error::forbidden(rule, detail));
         }
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
@@ -467,7 +484,8 @@ fn shown(rule: &Rule) -> Value {
         ("fieldPath", &rule.field_path),
     ];
     let set = texts.into_iter().filter(|(_, text)| !text.is_empty());
-    let mut shown: Map<String, Value> = set.map(|(name, text)| (name.to_owned(), text.as_str().into())).collect();
+    let mut shown: Map<String, Value> =
+        set.map(|(name, text)| (name.to_owned(), text.as_str().into())).collect();
     if let Some(optional) = rule.optional_old_self {
         shown.insert("optionalOldSelf".to_owned(), optional.into());
     }

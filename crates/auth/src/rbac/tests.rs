@@ -283,7 +283,7 @@ fn validation_messages() {
         binding("RoleBinding", "a", "b", ("Role", ""), json!([{"kind": "Robot", "name": "x"}])),
         &[
             "roleRef.name: Required value",
-            r#"subjects[0].kind: Unsupported value: "Robot": supported values: "Group", "ServiceAccount", "User""#,
+            r#"subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group""#,
         ],
     );
     let old = binding("RoleBinding", "a", "b", ("Role", "r"), json!([]));
