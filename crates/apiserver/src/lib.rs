@@ -1,1 +1,44 @@
-//! (to be written)
+//! One request from decode to answer, for any control plane.
+//!
+//! [`ApiServer`] is a `tower::Service`. The way of a request is the order of the modules:
+//! [`service`] receives it with its [`Door`], `stations` establish who asks and whether they may,
+//! [`verbs`] do it, [`write`] admits, validates and commits, [`codec`] is how objects lie in the store.
+//! [`surface`] is the table of types that everything is driven by.
+//!
+//! **Invariants:** the control plane comes from the door and every store call takes its id. Objects that need no
+//! conversion are served as the bytes that were stored. There is no handler per kind: a kind is a row.
+//!
+//! Not here: sockets (see `listener`), controllers (see `controllers`), configuration.
+
+mod admit;
+mod body;
+pub mod call;
+pub mod codec;
+pub mod control_plane;
+mod convert;
+mod crd;
+mod door;
+mod engine;
+mod genesis;
+mod in_process;
+mod incoming;
+mod lifecycle;
+mod managed;
+mod owners;
+mod paths;
+mod present;
+mod read;
+pub mod route;
+pub mod service;
+mod stations;
+mod subresources;
+pub mod surface;
+mod verbs;
+mod webhook;
+mod write;
+
+pub use body::{Body, BoxError, status_response};
+pub use door::Door;
+pub use engine::{Config, Engine};
+pub use in_process::{Dependants, InProcess};
+pub use service::ApiServer;

@@ -1,1 +1,17 @@
-//! (to be written)
+//! Sockets, TLS, HTTP, and the tenant at the door.
+//!
+//! [`Listener`] accepts connections, speaks TLS and HTTP/1.1 or HTTP/2, finds out which control plane a request
+//! is for ([`doors`]) and hands it to the service with a [`apiserver::Door`] attached.
+//!
+//! **Invariant:** the control plane comes from the name in the TLS handshake or from the path, and where both
+//! could speak, the handshake wins. Nothing in a request's headers or body can change it.
+//!
+//! Not here: objects, authentication (a client certificate is carried along, the control plane judges it).
+
+mod connection;
+pub mod doors;
+mod tls;
+
+pub use connection::{Listener, ListenError, Options};
+pub use doors::Doors;
+pub use tls::{ServingCertificate, TlsError};

@@ -1,0 +1,215 @@
+//! A control plane as the server holds it while it is being used, and how it is found, made and unmade.
+//!
+//! **Invariant:** nothing here lives for an idle control plane: [`ControlPlanes`] is a bounded cache over rows of
+//! the store, and dropping an entry loses nothing.
+
+use std::sync::Arc;
+
+use auth::pki::Authority;
+use auth::rbac::PolicySnapshot;
+use auth::tokens::Issuer;
+use bytes::Bytes;
+use objects::{CompactString, Value};
+use parking_lot::RwLock;
+use quick_cache::sync::Cache;
+use serde::{Deserialize, Serialize};
+use store::{Key, Scope, Store, StoreError, Tenant, TenantId};
+
+use crate::codec::{Codec, CodecError};
+use crate::surface::Surface;
+
+/// The storage type under whose name control planes' own keys are sealed.
+pub const PKI_KIND: &str = "_pki";
+pub const CRD_KIND: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+/// Control planes held at once, in use or lately used. Each is a few kilobytes, schemas aside, which are shared.
+const HELD: usize = 4_096;
+
+#[derive(thiserror::Error, Debug)]
+pub enum ControlPlaneError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    #[error("the keys of control plane {0:?} cannot be read: {1}")]
+    Keys(CompactString, String),
+}
+
+/// What the directory of the store keeps of a control plane.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    /// PEM: the authority that signs its client certificates.
+    authority_certificate: String,
+    authority_key: String,
+    /// PEM: the key that signs its service accounts' tokens.
+    token_key: String,
+}
+
+/// A control plane in use.
+pub struct ControlPlane {
+    pub id: TenantId,
+    pub name: CompactString,
+    pub authority: Authority,
+    pub issuer: Issuer,
+    surface: Derived<Surface>,
+    policy: Derived<PolicySnapshot>,
+}
+
+impl std::fmt::Debug for ControlPlane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ControlPlane({:?}, {})", self.name, self.id)
+    }
+}
+
+/// Something computed from objects of the control plane, until one of them is written.
+struct Derived<T>(RwLock<(u64, Option<Arc<T>>)>);
+
+impl<T> Default for Derived<T> {
+    fn default() -> Self {
+        Derived(RwLock::new((0, None)))
+    }
+}
+
+impl<T> Derived<T> {
+    /// The value, or the epoch to compute it in.
+    fn get(&self) -> Result<Arc<T>, u64> {
+        let held = self.0.read();
+        held.1.clone().ok_or(held.0)
+    }
+
+    /// Keeps what was computed, unless something was written meanwhile.
+    fn put(&self, value: T, epoch: u64) -> Arc<T> {
+        let value = Arc::new(value);
+        let mut held = self.0.write();
+        if held.0 == epoch {
+            held.1 = Some(value.clone());
+        }
+        value
+    }
+
+    fn outdate(&self) {
+        let mut held = self.0.write();
+        *held = (held.0 + 1, None);
+    }
+}
+
+/// Storage types a policy snapshot is made of.
+pub const POLICY_KINDS: [&str; 4] = [
+    "roles.rbac.authorization.k8s.io",
+    "clusterroles.rbac.authorization.k8s.io",
+    "rolebindings.rbac.authorization.k8s.io",
+    "clusterrolebindings.rbac.authorization.k8s.io",
+];
+
+/// The control planes of this process.
+pub struct ControlPlanes {
+    store: Arc<dyn Store>,
+    codec: Codec,
+    held: Cache<CompactString, Arc<ControlPlane>>,
+}
+
+impl ControlPlanes {
+    pub fn new(store: Arc<dyn Store>, codec: Codec) -> Self {
+        ControlPlanes { store, codec, held: Cache::new(HELD) }
+    }
+
+    /// The control plane of this name, if there is one.
+    pub async fn find(&self, name: &str) -> Result<Option<Arc<ControlPlane>>, ControlPlaneError> {
+        if let Some(found) = self.held.get(name) {
+            return Ok(Some(found));
+        }
+        let Some(tenant) = self.store.tenant(name).await? else { return Ok(None) };
+        let plane = Arc::new(self.open(&tenant)?);
+        self.held.insert(plane.name.clone(), plane.clone());
+        Ok(Some(plane))
+    }
+
+    fn open(&self, tenant: &Tenant) -> Result<ControlPlane, ControlPlaneError> {
+        let unreadable = |why: String| ControlPlaneError::Keys(tenant.name.clone(), why);
+        let stored = self.codec.decode(&record_key(&tenant.name), &tenant.record, store::Revision(0))?;
+        let record: Record = serde_json::from_slice(stored.raw()).map_err(|e| unreadable(e.to_string()))?;
+        let authority = Authority::from_pem(&record.authority_certificate, &record.authority_key);
+        let issuer = Issuer::from_pem(ISSUER, &record.token_key);
+        Ok(ControlPlane {
+            id: tenant.id,
+            name: tenant.name.clone(),
+            authority: authority.map_err(|e| unreadable(e.to_string()))?,
+            issuer: issuer.map_err(|e| unreadable(e.to_string()))?,
+            surface: Derived::default(),
+            policy: Derived::default(),
+        })
+    }
+
+    /// The directory record of a new control plane, with keys of its own.
+    pub fn new_record(&self, name: &str, now: jiff::Timestamp) -> Result<Bytes, ControlPlaneError> {
+        let failed = |why: String| ControlPlaneError::Keys(name.into(), why);
+        let authority = Authority::generate(&format!("hangar-{name}"), now, AUTHORITY_LIFETIME);
+        let authority = authority.map_err(|e| failed(e.to_string()))?;
+        let issuer = Issuer::generate(ISSUER).map_err(|e| failed(e.to_string()))?;
+        let issued = authority.to_pem();
+        let record = Record {
+            authority_certificate: issued.certificate,
+            authority_key: issued.key.into_exposed(),
+            token_key: issuer.to_pem().into_exposed(),
+        };
+        let json = serde_json::to_vec(&record).map_err(|e| failed(e.to_string()))?;
+        Ok(self.codec.encode_raw(&record_key(name), &json))
+    }
+
+    /// Forget what is held of a control plane: it changed or went.
+    pub fn forget(&self, name: &str) {
+        self.held.remove(name);
+    }
+
+    /// What the control plane serves now.
+    pub async fn surface(&self, plane: &ControlPlane) -> Result<Arc<Surface>, ControlPlaneError> {
+        let epoch = match plane.surface.get() {
+            Ok(surface) => return Ok(surface),
+            Err(epoch) => epoch,
+        };
+        let surface = Surface::new(self.objects(plane, CRD_KIND).await?);
+        Ok(plane.surface.put(surface, epoch))
+    }
+
+    /// Who may do what in the control plane now.
+    pub async fn policy(&self, plane: &ControlPlane) -> Result<Arc<PolicySnapshot>, ControlPlaneError> {
+        let epoch = match plane.policy.get() {
+            Ok(policy) => return Ok(policy),
+            Err(epoch) => epoch,
+        };
+        let mut objects = Vec::new();
+        for kind in POLICY_KINDS {
+            objects.extend(self.objects(plane, kind).await?);
+        }
+        Ok(plane.policy.put(PolicySnapshot::new(&objects), epoch))
+    }
+
+    async fn objects(&self, plane: &ControlPlane, kind: &str) -> Result<Vec<Value>, ControlPlaneError> {
+        let page = self.store.range(plane.id, &Scope::Kind(kind.into()), None, None, 0).await?;
+        let mut objects = Vec::with_capacity(page.entries.len());
+        for entry in page.entries {
+            let stored = self.codec.decode(&entry.key, &entry.value, entry.modified)?;
+            objects.extend(stored.to_value());
+        }
+        Ok(objects)
+    }
+
+    /// Told of every write, before it is acknowledged: what is held must not be older than what was answered.
+    pub fn written(&self, plane: &ControlPlane, kind: &str) {
+        if kind == CRD_KIND {
+            plane.surface.outdate();
+        } else if POLICY_KINDS.contains(&kind) {
+            plane.policy.outdate();
+        }
+    }
+}
+
+/// The issuer that tokens name; control planes share the name, not the keys.
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// Ten years: the authority of a control plane lives as long as it does in practice.
+const AUTHORITY_LIFETIME: std::time::Duration = std::time::Duration::from_secs(3_653 * 24 * 3_600);
+
+fn record_key(name: &str) -> Key {
+    Key::new(PKI_KIND, "", name)
+}

@@ -1,0 +1,128 @@
+//! What all requests of all control planes share.
+
+use std::sync::Arc;
+
+use objects::{CompactString, Status};
+use store::{Store, StoreError};
+use tokio::sync::watch;
+
+use crate::codec::Codec;
+use crate::control_plane::{ControlPlaneError, ControlPlanes};
+use crate::paths::Documents;
+use crate::stations::authenticate::Credentials;
+use crate::stations::fairness::{Fairness, Limits};
+
+/// What the process decides about its server.
+pub struct Config {
+    /// The control plane that hosts the others.
+    pub hosting: CompactString,
+    /// Seals secrets at rest.
+    pub data_key: [u8; 32],
+    /// The authority of the serving certificate, PEM: published in every namespace.
+    pub serving_authority: String,
+    /// Where clients reach the server, `https://host:port`; the issuer of tokens and the API's endpoints.
+    pub address: std::net::SocketAddr,
+    pub limits: Limits,
+    /// A token that is the administrator of the hosting control plane.
+    pub admin_token: Option<auth::Secret<String>>,
+}
+
+/// The shared engine; cheap to hand around.
+pub struct Engine {
+    pub store: Arc<dyn Store>,
+    pub codec: Codec,
+    pub planes: ControlPlanes,
+    pub config: Config,
+    pub fairness: Fairness,
+    pub credentials: Credentials,
+    pub(crate) documents: Documents,
+    stopping: watch::Sender<bool>,
+}
+
+impl Engine {
+    pub fn new(store: Arc<dyn Store>, config: Config) -> Arc<Engine> {
+        let codec = Codec::new(&config.data_key);
+        Arc::new(Engine {
+            planes: ControlPlanes::new(store.clone(), codec.clone()),
+            fairness: Fairness::new(config.limits),
+            credentials: Credentials::default(),
+            documents: Documents::default(),
+            stopping: watch::Sender::new(false),
+            store,
+            codec,
+            config,
+        })
+    }
+
+    /// Ends all watches, so that connections can drain.
+    pub fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Resolves when [`Engine::stop`] is called.
+    pub fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stopping = self.stopping.subscribe();
+        async move {
+            // An error means that the engine itself is gone, which is a stop too.
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+        }
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    pub fn now(&self) -> jiff::Timestamp {
+        jiff::Timestamp::now()
+    }
+}
+
+/// A store error that no verb has a better word for.
+pub fn store_status(error: StoreError) -> Status {
+    match error {
+        StoreError::NoTenant => no_control_plane(),
+        StoreError::Compacted { .. } => Status::expired("The provided continue parameter is too old."),
+        StoreError::Future { asked, current } => too_large(asked.0, current.0),
+        StoreError::Unavailable(why) => {
+            tracing::error!(%why, "the store is unavailable");
+            let message = format!("the store is unavailable: {why}");
+            Status::new(objects::Reason::ServiceUnavailable, message).retry_after(1)
+        }
+        other => {
+            tracing::error!(error = %other, "the store failed");
+            Status::internal(other)
+        }
+    }
+}
+
+/// A revision that has not happened yet, as upstream words it; clients retry.
+pub fn too_large(asked: u64, current: u64) -> Status {
+    let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+    Status::new(objects::Reason::Timeout, message).retry_after(1).cause(
+        "ResourceVersionTooLarge",
+        "Too large resource version",
+        "",
+    )
+}
+
+pub fn no_control_plane() -> Status {
+    Status::new(objects::Reason::NotFound, "the server could not find the requested resource")
+}
+
+impl From<ControlPlaneError> for crate::service::Failure {
+    fn from(error: ControlPlaneError) -> Self {
+        crate::service::Failure(Box::new(match error {
+            ControlPlaneError::Store(error) => store_status(error),
+            other => {
+                tracing::error!(error = %other, "a control plane cannot be opened");
+                Status::internal(other)
+            }
+        }))
+    }
+}
+
+impl From<StoreError> for crate::service::Failure {
+    fn from(error: StoreError) -> Self {
+        crate::service::Failure(Box::new(store_status(error)))
+    }
+}

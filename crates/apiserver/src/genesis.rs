@@ -1,0 +1,164 @@
+//! Control planes made and unmade, and what a new one has from its first moment.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::pki::Issued;
+use objects::{Reason, Status, Value, meta};
+use serde_json::json;
+use store::StoreError;
+
+use crate::call::timestamp;
+use crate::control_plane::{ControlPlane, ControlPlaneError};
+use crate::engine::Engine;
+use crate::service::Failure;
+use crate::surface::Surface;
+
+/// The address range that Services get their cluster IPs from, and the first of it, which is the API's own.
+pub const SERVICE_CIDR: &str = "10.96.0.0/16";
+pub const API_SERVICE_IP: &str = "10.96.0.1";
+
+impl Engine {
+    /// Makes a control plane: its keys and its first objects, in one durable step. It answers at once.
+    pub async fn create_control_plane(self: &Arc<Self>, name: &str) -> Result<Arc<ControlPlane>, Failure> {
+        let wrong = objects::names::dns1123_label(name);
+        if let Some(why) = wrong.first() {
+            return Err(Status::bad_request(format!("a control plane cannot be named {name:?}: {why}")).into());
+        }
+        let now = self.now();
+        let record = self.planes.new_record(name, now)?;
+        let entries = self.first_entries(now)?;
+        match self.store.create_tenant(name, record, entries).await {
+            Ok(_) => {}
+            Err(StoreError::TenantExists { name }) => {
+                let message = format!("control plane {name:?} already exists");
+                return Err(Status::new(Reason::AlreadyExists, message).into());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.planes.forget(name);
+        let plane = self.planes.find(name).await?;
+        plane.ok_or_else(|| Status::internal("a new control plane cannot be found").into())
+    }
+
+    /// Takes a control plane away with everything in it. Returns whether there was one.
+    pub async fn delete_control_plane(&self, name: &str) -> Result<bool, Failure> {
+        let Some(tenant) = self.store.tenant(name).await? else { return Ok(false) };
+        let deleted = self.store.delete_tenant(tenant.id).await;
+        self.planes.forget(name);
+        match deleted {
+            Ok(()) => Ok(true),
+            Err(StoreError::NoTenant) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A client certificate of a control plane's own authority.
+    pub fn issue_client(
+        &self,
+        plane: &ControlPlane,
+        user: &str,
+        groups: &[&str],
+        lifetime: Duration,
+    ) -> Result<Issued, Failure> {
+        let issued = plane.authority.issue_client(user, groups, self.now(), lifetime);
+        issued.map_err(|error| Status::internal(error).into())
+    }
+
+    fn first_entries(&self, now: jiff::Timestamp) -> Result<Vec<(store::Key, bytes::Bytes)>, ControlPlaneError> {
+        let surface = Surface::default();
+        let mut entries = Vec::new();
+        for mut object in self.first_objects() {
+            let gv = objects::GroupVersion::parse(meta::api_version(&object)).unwrap_or_default();
+            let Some(row) = surface.row_of_kind(&gv.with_kind(meta::kind(&object))) else { continue };
+            row.behaviour.defaults(&mut object);
+            row.behaviour.prepare_create(&mut object);
+            meta::set(&mut object, "uid", uuid::Uuid::new_v4().to_string());
+            meta::set(&mut object, "creationTimestamp", timestamp(now));
+            let key = row.key(meta::namespace(&object), meta::name(&object));
+            let value = self.codec.encode(&key, &object, row.tag())?;
+            entries.push((key, value));
+        }
+        Ok(entries)
+    }
+
+    fn first_objects(&self) -> Vec<Value> {
+        let mut objects = Vec::with_capacity(160);
+        for namespace in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+            objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
+            objects.push(json!({
+                "apiVersion": "v1", "kind": "ServiceAccount",
+                "metadata": {"name": "default", "namespace": namespace},
+            }));
+            objects.push(root_certificate(namespace, &self.config.serving_authority));
+        }
+        objects.extend(api_service(self.config.address));
+        objects.extend(auth::bootstrap::objects());
+        for (name, value) in [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)] {
+            objects.push(json!({
+                "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+                "metadata": {"name": name}, "value": value,
+            }));
+        }
+        objects
+    }
+}
+
+/// What pods of a namespace trust the API server by.
+pub fn root_certificate(namespace: &str, authority: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": "kube-root-ca.crt", "namespace": namespace,
+            "annotations": {"kubernetes.io/description": "Contains a CA bundle that can be used to verify the \
+                kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. \
+                No other usage is guaranteed across distributions of Kubernetes clusters."},
+        },
+        "data": {"ca.crt": authority},
+    })
+}
+
+/// `default/kubernetes`, and where it leads.
+fn api_service(address: std::net::SocketAddr) -> Vec<Value> {
+    let metadata = |labels: Value| json!({"name": "kubernetes", "namespace": "default", "labels": labels});
+    let (ip, port) = (address.ip().to_string(), address.port());
+    let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+    vec![
+        json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": metadata(json!({"component": "apiserver", "provider": "kubernetes"})),
+            "spec": {
+                "type": "ClusterIP", "clusterIP": API_SERVICE_IP, "clusterIPs": [API_SERVICE_IP],
+                "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None",
+                "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
+            },
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Endpoints",
+            "metadata": metadata(json!({"endpointslice.kubernetes.io/skip-mirror": "true"})),
+            "subsets": [{"addresses": [{"ip": ip}], "ports": [{"name": "https", "port": port, "protocol": "TCP"}]}],
+        }),
+        json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": metadata(json!({"kubernetes.io/service-name": "kubernetes"})),
+            "addressType": family,
+            "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],
+            "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+        }),
+        json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
+            "metadata": {"name": "kubernetes"}, "spec": {"cidrs": [SERVICE_CIDR]},
+        }),
+        json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "IPAddress",
+            "metadata": {
+                "name": API_SERVICE_IP,
+                "labels": {
+                    "ipaddress.kubernetes.io/ip-family": "IPv4",
+                    "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+                },
+            },
+            "spec": {"parentRef": {"group": "", "resource": "services", "namespace": "default", "name": "kubernetes"}},
+        }),
+    ]
+}

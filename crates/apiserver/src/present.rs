@@ -1,0 +1,233 @@
+//! Objects as the client wants to see them: whole, as a table, as metadata only; in JSON or YAML.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{HeaderValue, Response};
+use objects::{Status, Value};
+use serde_json::{Map, json};
+use store::{Entry, Revision};
+use wire::negotiate::{Accepted, Format, Shape};
+use wire::table::{Column, CustomColumns, IncludeObject, Row, Table, partial_metadata};
+
+use crate::body::{self, Body};
+use crate::call::Call;
+use crate::codec::Stored;
+use crate::read;
+use crate::service::{Answer, Failure};
+
+/// A list before it has a representation.
+#[derive(Default)]
+pub struct List {
+    pub entries: Vec<Entry>,
+    pub revision: Revision,
+    pub continue_token: Option<String>,
+    pub remaining: Option<u64>,
+}
+
+/// Whether stored bytes can be sent as they are.
+pub fn is_plain(accepted: &Accepted) -> bool {
+    accepted.format == Format::Json && accepted.shape == Shape::Object
+}
+
+/// One object from the store.
+pub async fn stored(call: &Call, code: u16, stored: &Stored) -> Answer {
+    if is_plain(&call.accepted) {
+        let bytes = read::bytes_in_version(call, &call.row, stored).await?;
+        return Ok(body::response(code, body::JSON, bytes));
+    }
+    value(call, code, read::in_version(call, &call.row, stored).await?).await
+}
+
+/// One object that is at hand as a value.
+pub async fn value(call: &Call, code: u16, object: Value) -> Answer {
+    let shown = match call.accepted.shape {
+        Shape::Table => {
+            let metadata = Table::metadata_of(&object);
+            table(call, &[object], metadata, true)?
+        },
+        Shape::PartialMetadata | Shape::PartialMetadataList => partial(&call.accepted, &object),
+        Shape::Object | Shape::Discovery => object,
+    };
+    Ok(encoded(call, code, &shown))
+}
+
+/// A success that has no object to show.
+pub fn success(call: &Call, status: &Status) -> Answer {
+    Ok(encoded(call, status.code, &status.to_value()))
+}
+
+fn encoded(call: &Call, code: u16, value: &Value) -> Response<Body> {
+    encode(&call.accepted, code, value)
+}
+
+pub fn encode(accepted: &Accepted, code: u16, value: &Value) -> Response<Body> {
+    match accepted.format {
+        Format::Yaml => {
+            let yaml = HeaderValue::from_static("application/yaml");
+            body::response(code, yaml, wire::yaml::encode(value))
+        }
+        Format::Json | Format::Protobuf => body::json(code, value),
+    }
+}
+
+pub async fn list(call: &Call, list: List) -> Answer {
+    let mut metadata = Map::new();
+    metadata.insert("resourceVersion".into(), list.revision.to_string().into());
+    if let Some(token) = list.continue_token {
+        metadata.insert("continue".into(), token.into());
+    }
+    if let Some(remaining) = list.remaining.filter(|remaining| *remaining > 0) {
+        metadata.insert("remainingItemCount".into(), remaining.into());
+    }
+    if is_plain(&call.accepted) {
+        let bytes = list_bytes(call, &list.entries, metadata).await?;
+        return Ok(body::response(200, body::JSON, bytes));
+    }
+    let mut items = Vec::with_capacity(list.entries.len());
+    for entry in &list.entries {
+        items.push(read::in_version(call, &call.row, &read::stored(call, entry)?).await?);
+    }
+    list_of(call, items, metadata)
+}
+
+/// A list of objects that are at hand as values.
+pub async fn values(call: &Call, items: Vec<Value>, revision: Revision) -> Answer {
+    let mut metadata = Map::new();
+    metadata.insert("resourceVersion".into(), revision.to_string().into());
+    list_of(call, items, metadata)
+}
+
+fn list_of(call: &Call, items: Vec<Value>, metadata: Map<String, Value>) -> Answer {
+    let shown = match call.accepted.shape {
+        Shape::Table => table(call, &items, Value::Object(metadata), true)?,
+        Shape::PartialMetadata | Shape::PartialMetadataList => json!({
+            "kind": "PartialObjectMetadataList",
+            "apiVersion": format!("meta.k8s.io/{}", call.accepted.version),
+            "metadata": metadata,
+            "items": items.iter().map(|item| partial(&call.accepted, item)).collect::<Vec<_>>(),
+        }),
+        Shape::Object | Shape::Discovery => json!({
+            "kind": call.row.ty.list_kind,
+            "apiVersion": call.row.api_version,
+            "metadata": metadata,
+            "items": items,
+        }),
+    };
+    Ok(encoded(call, 200, &shown))
+}
+
+/// A list made of the bytes that are stored.
+async fn list_bytes(call: &Call, entries: &[Entry], metadata: Map<String, Value>) -> Result<Bytes, Failure> {
+    let size: usize = entries.iter().map(|entry| entry.value.len() + 24).sum();
+    let mut out = BytesMut::with_capacity(size + 256);
+    out.put_slice(br#"{"kind":"#);
+    out.put_slice(Value::from(call.row.ty.list_kind.as_str()).to_string().as_bytes());
+    out.put_slice(br#","apiVersion":"#);
+    out.put_slice(Value::from(call.row.api_version.as_str()).to_string().as_bytes());
+    out.put_slice(br#","metadata":"#);
+    out.put_slice(Value::Object(metadata).to_string().as_bytes());
+    out.put_slice(br#","items":["#);
+    for (i, entry) in entries.iter().enumerate() {
+        if i > 0 {
+            out.put_u8(b',');
+        }
+        let stored = read::stored(call, entry)?;
+        if read::is_current(&call.row, &stored) {
+            stored.write_to(&mut out);
+        } else {
+            out.put_slice(&read::bytes_in_version(call, &call.row, &stored).await?);
+        }
+    }
+    out.put_slice(b"]}");
+    Ok(out.freeze())
+}
+
+fn partial(accepted: &Accepted, object: &Value) -> Value {
+    partial_metadata(object, accepted.version)
+}
+
+/// The objects as rows of a table, with the columns people know the kind by.
+fn table(call: &Call, items: &[Value], metadata: Value, announce: bool) -> Result<Value, Failure> {
+    let include = IncludeObject::parse(call.head.query.text("includeObject"))?;
+    let version = if call.accepted.version.is_empty() { "v1" } else { call.accepted.version };
+    let columns = Columns::of(call);
+    let rows = items.iter().map(|item| Row::new(columns.cells(item, call.now), item, include, version));
+    let table = Table::new(version, metadata, announce.then(|| columns.heads()), rows.collect());
+    serde_json::to_value(table).map_err(|error| Status::internal(error).into())
+}
+
+/// The columns of a row's kind: the table's own for built-in kinds, the definition's for custom ones.
+enum Columns {
+    BuiltIn(&'static builtins::Columns),
+    Custom(CustomColumns),
+}
+
+impl Columns {
+    fn of(call: &Call) -> Columns {
+        let Some(custom) = call.row.custom() else { return Columns::BuiltIn(call.row.behaviour.columns) };
+        let columns = custom.version.get("additionalPrinterColumns").and_then(Value::as_array);
+        Columns::Custom(CustomColumns::from_values(columns.map(Vec::as_slice).unwrap_or_default()))
+    }
+
+    fn heads(&self) -> Vec<Column> {
+        let head = |column: &builtins::Column| Column {
+            name: column.name.into(),
+            kind: column.kind.into(),
+            format: column.format.into(),
+            description: "".into(),
+            priority: column.priority,
+        };
+        match self {
+            Columns::BuiltIn(columns) => columns.iter().map(head).collect(),
+            Columns::Custom(columns) => columns.heads(),
+        }
+    }
+
+    fn cells(&self, object: &Value, now: jiff::Timestamp) -> Vec<Value> {
+        match self {
+            Columns::BuiltIn(columns) => columns.iter().map(|column| column.cell(object, now.as_second())).collect(),
+            Columns::Custom(columns) => columns.cells(object, now),
+        }
+    }
+}
+
+/// What a watch sends of an object that cannot go as stored bytes.
+pub async fn event_object(call: &Call, stored: &Stored, columns_sent: bool) -> Result<Value, Failure> {
+    let object = read::in_version(call, &call.row, stored).await?;
+    Ok(match call.accepted.shape {
+        Shape::Table => {
+            let metadata = Table::metadata_of(&object);
+            // As upstream: a watch announces its columns once.
+            table(call, &[object], metadata, !columns_sent)?
+        }
+        Shape::PartialMetadata | Shape::PartialMetadataList => partial(&call.accepted, &object),
+        Shape::Object | Shape::Discovery => object,
+    })
+}
+
+pub fn bookmark_object(call: &Call, metadata: Value) -> Value {
+    match call.accepted.shape {
+        Shape::Table => {
+            let object = json!({
+                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+            });
+            json!({
+                "kind": "Table",
+                "apiVersion": format!("meta.k8s.io/{}", call.accepted.version),
+                "metadata": {"resourceVersion": object["metadata"]["resourceVersion"]},
+                "columnDefinitions": null,
+                "rows": [{"cells": [], "object": object}],
+            })
+        }
+        Shape::PartialMetadata | Shape::PartialMetadataList => {
+            partial(&call.accepted, &json!({"metadata": metadata}))
+        }
+        Shape::Object | Shape::Discovery => json!({
+            "kind": call.row.ty.kind, "apiVersion": call.row.api_version, "metadata": metadata,
+        }),
+    }
+}
+
+/// Watches stream JSON, one event a line.
+pub fn watch_content_type(_accepted: &Accepted) -> HeaderValue {
+    body::JSON
+}

@@ -1,0 +1,118 @@
+//! A share for every control plane, and no more: a noisy one slows itself.
+//!
+//! **Invariant:** a control plane has an entry here only while it has requests or watches open, or has lately
+//! used up part of its rate; idle ones have none.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use objects::{Reason, Status};
+use parking_lot::Mutex;
+use store::TenantId;
+
+use crate::call::Head;
+use crate::route::Target;
+use crate::service::Failure;
+
+/// The share of one control plane.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Requests being worked on at once, watches not counted.
+    pub requests_in_flight: u32,
+    pub watches: u32,
+    /// Requests a second in the long run, and how many may come at once after a quiet time.
+    pub requests_per_second: f64,
+    pub burst: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        // In flight as upstream's 400 reads and 200 writes; the rate is far above what a busy cluster asks.
+        Limits { requests_in_flight: 600, watches: 20_000, requests_per_second: 20_000.0, burst: 40_000.0 }
+    }
+}
+
+struct Share {
+    in_flight: u32,
+    watches: u32,
+    tokens: f64,
+    at: Instant,
+}
+
+/// Shards keep threads of different control planes out of each other's way.
+const SHARDS: usize = 16;
+
+pub struct Fairness {
+    limits: Limits,
+    shards: Arc<[Mutex<HashMap<TenantId, Share>>; SHARDS]>,
+}
+
+/// Room for one request; given back when dropped.
+pub struct Seat {
+    shards: Arc<[Mutex<HashMap<TenantId, Share>>; SHARDS]>,
+    tenant: TenantId,
+    limits: Limits,
+    watch: bool,
+}
+
+fn shard(tenant: TenantId) -> usize {
+    tenant.0 as usize % SHARDS
+}
+
+impl Fairness {
+    pub fn new(limits: Limits) -> Self {
+        Fairness { limits, shards: Arc::new(std::array::from_fn(|_| Mutex::default())) }
+    }
+
+    /// Room for this request, or 429.
+    pub fn admit(&self, tenant: TenantId, head: &Head, target: &Target) -> Result<Seat, Failure> {
+        // Whoever watches over the server must be heard when it is full.
+        let exempt = matches!(target, Target::Path(path) if path.ends_with('z'));
+        let watch = matches!(target, Target::Resource(_)) && head.wants_watch();
+        let mut shares = self.shards[shard(tenant)].lock();
+        let now = Instant::now();
+        let fresh = Share { in_flight: 0, watches: 0, tokens: self.limits.burst, at: now };
+        let share = shares.entry(tenant).or_insert(fresh);
+        let gained = now.duration_since(share.at).as_secs_f64() * self.limits.requests_per_second;
+        share.tokens = (share.tokens + gained).min(self.limits.burst);
+        share.at = now;
+        let full = share.tokens < 1.0
+            || (watch && share.watches >= self.limits.watches)
+            || (!watch && share.in_flight >= self.limits.requests_in_flight);
+        if full && !exempt {
+            let message = "Too many requests, please try again later.";
+            return Err(Status::new(Reason::TooManyRequests, message).retry_after(1).into());
+        }
+        share.tokens -= 1.0;
+        if watch {
+            share.watches += 1;
+        } else {
+            share.in_flight += 1;
+        }
+        Ok(Seat { shards: self.shards.clone(), tenant, limits: self.limits, watch })
+    }
+
+    /// Requests and watches open in a control plane now.
+    pub fn open(&self, tenant: TenantId) -> (u32, u32) {
+        let shares = self.shards[shard(tenant)].lock();
+        shares.get(&tenant).map_or((0, 0), |share| (share.in_flight, share.watches))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut shares = self.shards[shard(self.tenant)].lock();
+        let Some(share) = shares.get_mut(&self.tenant) else { return };
+        if self.watch {
+            share.watches -= 1;
+        } else {
+            share.in_flight -= 1;
+        }
+        // The rate is forgotten with the last request: the next burst is bounded by what is in flight.
+        let full = share.tokens + 1.0 >= self.limits.burst;
+        if share.in_flight == 0 && share.watches == 0 && (full || shares.len() > 1_024) {
+            shares.remove(&self.tenant);
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The table of types of one control plane: the built-in rows that all share, and those its definitions add.
+//!
+//! **Invariant:** a schema is compiled once per content, however many control planes have it, and not before an
+//! object of it is written or read in need of it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
+
+use builtins::Behaviour;
+use objects::field::ErrorList;
+use objects::{CompactString, GroupKind, GroupResource, GroupVersionKind, Path, ResourceType, Value, meta};
+use parking_lot::Mutex;
+use rules::CompiledRules;
+use schemas::{Cursor, Schema};
+use sha2::{Digest, Sha256};
+
+use crate::codec::SchemaTag;
+
+/// One resource in one version, with what the server knows to do about it.
+pub struct Row {
+    pub ty: Arc<ResourceType>,
+    /// How the type is named in storage keys: the same for every version of it.
+    pub storage_kind: CompactString,
+    /// The `apiVersion` objects of the type are stored in.
+    pub storage_api_version: CompactString,
+    /// This row's own.
+    pub api_version: CompactString,
+    pub behaviour: &'static Behaviour,
+    pub source: Source,
+}
+
+#[derive(Debug)]
+pub enum Source {
+    BuiltIn(Option<Cursor<'static>>),
+    Custom(CustomVersion),
+}
+
+/// A version of a custom resource definition.
+#[derive(Debug)]
+pub struct CustomVersion {
+    pub definition: Arc<Definition>,
+    /// The version's own part of the definition: schema, columns, subresources.
+    pub version: Value,
+    pub schema: Arc<CustomSchema>,
+}
+
+/// A definition as its rows share it.
+#[derive(Debug)]
+pub struct Definition {
+    pub name: CompactString,
+    pub uid: CompactString,
+    pub object: Value,
+    /// Being deleted: what is there can be read and deleted, nothing created.
+    pub terminating: bool,
+}
+
+impl Row {
+    pub fn group_resource(&self) -> GroupResource {
+        self.ty.group_resource()
+    }
+
+    pub fn group_kind(&self) -> GroupKind {
+        self.ty.group_kind()
+    }
+
+    pub fn key(&self, namespace: &str, name: &str) -> store::Key {
+        store::Key::new(self.storage_kind.clone(), namespace, name)
+    }
+
+    pub fn is_custom(&self) -> bool {
+        matches!(self.source, Source::Custom(_))
+    }
+
+    pub fn custom(&self) -> Option<&CustomVersion> {
+        match &self.source {
+            Source::Custom(custom) => Some(custom),
+            Source::BuiltIn(_) => None,
+        }
+    }
+
+    /// The schema at its root, for walks along an object.
+    pub fn cursor(&self) -> Option<Cursor<'_>> {
+        match &self.source {
+            Source::BuiltIn(cursor) => *cursor,
+            Source::Custom(custom) => custom.schema.compiled().map(Schema::root),
+        }
+    }
+
+    /// What objects of this type are marked with when they are stored.
+    pub fn tag(&self) -> SchemaTag {
+        match &self.source {
+            Source::BuiltIn(_) => SchemaTag::default(),
+            Source::Custom(custom) => custom.schema.tag,
+        }
+    }
+}
+
+/// A compiled schema, shared by content.
+#[derive(Debug)]
+pub struct CustomSchema {
+    pub tag: SchemaTag,
+    source: Value,
+    compiled: OnceLock<Option<Schema>>,
+    rules: OnceLock<Option<CompiledRules>>,
+}
+
+impl CustomSchema {
+    /// Shared with every other definition whose schema is the same.
+    pub fn shared(source: &Value) -> Arc<CustomSchema> {
+        static ALL: LazyLock<Mutex<HashMap<[u8; 32], Weak<CustomSchema>>>> = LazyLock::new(Default::default);
+        let hash: [u8; 32] = Sha256::digest(source.to_string()).into();
+        let mut all = ALL.lock();
+        if let Some(schema) = all.get(&hash).and_then(Weak::upgrade) {
+            return schema;
+        }
+        // The map forgets schemas that no control plane in memory uses any more.
+        if all.len() % 256 == 255 {
+            all.retain(|_, schema| schema.strong_count() > 0);
+        }
+        let tag = SchemaTag(u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]).max(1));
+        let schema = Arc::new(CustomSchema {
+            tag,
+            source: source.clone(),
+            compiled: OnceLock::new(),
+            rules: OnceLock::new(),
+        });
+        all.insert(hash, Arc::downgrade(&schema));
+        schema
+    }
+
+    pub fn compiled(&self) -> Option<&Schema> {
+        // A definition whose schema does not compile is refused when it is written.
+        self.compiled.get_or_init(|| Schema::from_crd(&self.source).ok()).as_ref()
+    }
+
+    pub fn rules(&self) -> Option<&CompiledRules> {
+        let compile = || CompiledRules::compile(self.compiled()?, &Path::root()).ok();
+        self.rules.get_or_init(compile).as_ref()
+    }
+
+    pub fn source(&self) -> &Value {
+        &self.source
+    }
+}
+
+type ByResource = HashMap<(CompactString, CompactString, CompactString), Arc<Row>>;
+
+/// What one control plane serves.
+#[derive(Default)]
+pub struct Surface {
+    custom: ByResource,
+    /// Equal for control planes that serve the same: what documents made of the surface are cached by.
+    pub hash: [u8; 32],
+}
+
+static BUILT_IN: LazyLock<ByResource> = LazyLock::new(|| {
+    let rows = builtins::types().iter().map(|ty| {
+        let group_resource = ty.group_resource();
+        let (storage, storage_version) =
+            builtins::storage_type(&group_resource).unwrap_or((group_resource, ty.version.clone()));
+        let storage_api_version = objects::GroupVersion::new(storage.group.clone(), storage_version);
+        let row = Row {
+            storage_kind: storage.to_string().into(),
+            storage_api_version: storage_api_version.to_string().into(),
+            api_version: ty.api_version().into(),
+            behaviour: builtins::behaviour(&ty.group, &ty.kind),
+            source: Source::BuiltIn(builtins::cursor(&ty.gvk())),
+            ty: ty.clone(),
+        };
+        (id(ty), Arc::new(row))
+    });
+    rows.collect()
+});
+
+fn id(ty: &ResourceType) -> (CompactString, CompactString, CompactString) {
+    (ty.group.clone(), ty.version.clone(), ty.plural.clone())
+}
+
+impl Surface {
+    /// The surface of a control plane with these definitions.
+    pub fn new(definitions: Vec<Value>) -> Surface {
+        let mut surface = Surface::default();
+        let mut hash = Sha256::new();
+        for object in definitions {
+            surface.add(object, &mut hash);
+        }
+        surface.hash = hash.finalize().into();
+        surface
+    }
+
+    fn add(&mut self, object: Value, hash: &mut Sha256) {
+        if !condition_is_true(&object, "Established") {
+            return;
+        }
+        hash.update(object.get("spec").map(Value::to_string).unwrap_or_default());
+        hash.update(object.pointer("/status/acceptedNames").map(Value::to_string).unwrap_or_default());
+        let versions = object.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
+        let storage = versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true)));
+        let storage = storage.and_then(|version| version.get("name")).and_then(Value::as_str).unwrap_or("");
+        let types = schemas::crd::resource_types(&object);
+        let definition = Arc::new(Definition {
+            name: meta::name(&object).into(),
+            uid: meta::uid(&object).into(),
+            terminating: meta::is_deleting(&object),
+            object: slim(&object),
+        });
+        for ty in types {
+            let version = versions.iter().find(|v| v.get("name").and_then(Value::as_str) == Some(&ty.version));
+            let Some(version) = version else { continue };
+            let null = Value::Null;
+            let source = version.pointer("/schema/openAPIV3Schema").unwrap_or(&null);
+            let storage = objects::GroupVersion::new(ty.group.clone(), storage);
+            let row = Row {
+                storage_kind: ty.group_resource().to_string().into(),
+                storage_api_version: storage.to_string().into(),
+                api_version: ty.api_version().into(),
+                behaviour: builtins::custom(ty.subresource("status").is_some()),
+                source: Source::Custom(CustomVersion {
+                    definition: definition.clone(),
+                    version: without_schema(version),
+                    schema: CustomSchema::shared(source),
+                }),
+                ty: Arc::new(ty),
+            };
+            self.custom.insert(id(&row.ty), Arc::new(row));
+        }
+    }
+
+    pub fn row(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Row>> {
+        let id = (group.into(), version.into(), resource.into());
+        BUILT_IN.get(&id).or_else(|| self.custom.get(&id))
+    }
+
+    pub fn row_of_kind(&self, gvk: &GroupVersionKind) -> Option<&Arc<Row>> {
+        self.rows().find(|row| row.ty.kind == gvk.kind && row.ty.group == gvk.group && row.ty.version == gvk.version)
+    }
+
+    /// Every row, built in and custom.
+    pub fn rows(&self) -> impl Iterator<Item = &Arc<Row>> {
+        BUILT_IN.values().chain(self.custom.values())
+    }
+
+    pub fn custom_rows(&self) -> impl Iterator<Item = &Arc<Row>> {
+        self.custom.values()
+    }
+
+    /// One row for each stored type, in its storage version where that is served.
+    pub fn storage_rows(&self) -> impl Iterator<Item = &Arc<Row>> {
+        self.rows().filter(|row| row.api_version == row.storage_api_version)
+    }
+
+    pub fn serves_group_version(&self, group: &str, version: &str) -> bool {
+        self.rows().any(|row| row.ty.group == group && row.ty.version == version)
+    }
+}
+
+pub fn condition_is_true(object: &Value, kind: &str) -> bool {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.is_some_and(|all| {
+        all.iter().any(|c| {
+            c.get("type").and_then(Value::as_str) == Some(kind)
+                && c.get("status").and_then(Value::as_str) == Some("True")
+        })
+    })
+}
+
+/// The definition without its schemas, which are kept once per content.
+fn slim(object: &Value) -> Value {
+    let mut object = object.clone();
+    meta::set(&mut object, "managedFields", Value::Null);
+    meta::set(&mut object, "annotations", Value::Null);
+    if let Some(versions) = object.pointer_mut("/spec/versions").and_then(Value::as_array_mut) {
+        for version in versions {
+            *version = without_schema(version);
+        }
+    }
+    object
+}
+
+fn without_schema(version: &Value) -> Value {
+    let mut version = version.clone();
+    if let Some(version) = version.as_object_mut() {
+        version.remove("schema");
+    }
+    version
+}
+
+/// What is wrong with an object of this row, by its schema and its rules.
+pub fn validate_custom(custom: &CustomVersion, object: &Value, old: Option<&Value>) -> ErrorList {
+    let Some(schema) = custom.schema.compiled() else { return ErrorList::new() };
+    let mut errors = schemas::validate(schema.root(), object, old, &Path::root());
+    // As upstream: rules are not evaluated on an object that does not even fit the schema.
+    if errors.is_empty()
+        && let Some(rules) = custom.schema.rules()
+    {
+        errors.extend(rules.validate(object, old, &Path::root(), &mut rules::Budget::default()));
+    }
+    errors
+}

@@ -1,0 +1,146 @@
+//! A part of an object changed: by JSON patch, merge patch, strategic merge patch or server-side apply.
+
+use http::header;
+use objects::patch::PatchError;
+use objects::{Status, Value, meta, patch as patches};
+use wire::negotiate::{self, PatchType};
+use wire::options::PatchOptions;
+
+use crate::call::Call;
+use crate::service::{Answer, Failure};
+use crate::write::{self, Part, Tracking, Update, Updated, WriteOptions};
+use crate::{incoming, managed, present};
+
+pub async fn patch(call: &Call) -> Answer {
+    patch_part(call, Part::Main).await
+}
+
+/// The same for an endpoint that writes a part of the object.
+pub async fn patch_part(call: &Call, part: Part) -> Answer {
+    let allowed: &[PatchType] = if call.row.is_custom() { &PatchType::CUSTOM } else { &PatchType::ALL };
+    let kind = negotiate::patch(call.head.header(header::CONTENT_TYPE), allowed)?;
+    let options = PatchOptions::from_query(&call.head.query, kind)?;
+    let write = WriteOptions {
+        dry_run: options.write.dry_run,
+        manager: managed::manager(call, &options.write.field_manager),
+    };
+    if kind == PatchType::Apply {
+        return apply(call, part, &write, options.force).await;
+    }
+    let patch = incoming::patch_json(&call.body)?;
+    let make = |current: &Value| -> Result<Value, Failure> {
+        let patched = patched(call, kind, current, &patch.value)?;
+        let patched = incoming::admit(call, patched, patch.duplicates.clone())?;
+        check_name(call, &patched)?;
+        Ok(patched)
+    };
+    let update = Update { name: &call.target.name, part, options: &write, tracking: Tracking::Update, make: &make };
+    match write::update(call, &update).await? {
+        Updated::Written(value) => present::value(call, 200, value).await,
+        Updated::Missing => Err(call.not_found(&call.target.name)),
+    }
+}
+
+/// The patched object, not yet looked at.
+pub fn patched(call: &Call, kind: PatchType, current: &Value, patch: &Value) -> Result<Value, Failure> {
+    let done = match kind {
+        PatchType::Json => patches::json(current, patch),
+        PatchType::Merge => {
+            if !patch.is_object() {
+                return Err(Status::bad_request("a merge patch must be an object").into());
+            }
+            let mut object = current.clone();
+            patches::merge(&mut object, patch);
+            Ok(object)
+        }
+        PatchType::Strategic => match call.row.cursor() {
+            Some(cursor) => patches::strategic(current, patch, cursor),
+            None => Err(PatchError::Malformed("the kind has no schema to merge by".to_owned())),
+        },
+        PatchType::Apply => Err(PatchError::Malformed("an apply patch is not merged like this".to_owned())),
+    };
+    done.map_err(|error| error.status().into())
+}
+
+fn check_name(call: &Call, object: &Value) -> Result<(), Failure> {
+    let resource = call.group_resource();
+    for (field, expected) in [("name", &call.target.name), ("namespace", &call.target.namespace)] {
+        let given = meta::text(object, field);
+        if given != expected.as_str() && !(field == "namespace" && given.is_empty()) {
+            let message = format!("the {field} of the object ({given}) does not match the {field} on the URL ({expected})");
+            return Err(Status::bad_request(message).about(&resource, call.target.name.as_str()).into());
+        }
+    }
+    Ok(())
+}
+
+/// Server-side apply: the body is what its manager wants, and the object is made if it is not there.
+async fn apply(call: &Call, part: Part, options: &WriteOptions, force: bool) -> Answer {
+    let config = apply_config(call)?;
+    let refused = |error: apply::ApplyError| {
+        Failure::from(Status::from(error).about(&call.group_resource(), call.target.name.as_str()))
+    };
+    let make = |current: &Value| -> Result<Value, Failure> {
+        let pinned = meta::resource_version(&config).to_owned();
+        let mut object =
+            managed::apply(call, Some(current), &config, force, &options.manager, part).map_err(refused)?;
+        incoming::normalise(&call.row, &mut object);
+        if !pinned.is_empty() {
+            meta::set(&mut object, "resourceVersion", pinned);
+        }
+        Ok(object)
+    };
+    let update = Update { name: &call.target.name, part, options, tracking: Tracking::Applied, make: &make };
+    // Made by someone else between the look and the creation: then it is there to be applied to.
+    for _ in 0..2 {
+        match write::update(call, &update).await? {
+            Updated::Written(value) => return present::value(call, 200, value).await,
+            Updated::Missing if part != Part::Main => return Err(call.not_found(&call.target.name)),
+            Updated::Missing => {}
+        }
+        if !meta::uid(&config).is_empty() || !meta::resource_version(&config).is_empty() {
+            return Err(call.not_found(&call.target.name));
+        }
+        let mut object = managed::apply(call, None, &config, force, &options.manager, part).map_err(refused)?;
+        incoming::normalise(&call.row, &mut object);
+        match write::create(call, object, options, Tracking::Applied).await {
+            Ok(created) => return present::value(call, 201, created).await,
+            Err(failure) if failure.0.code == 409 && failure.0.reason == objects::Reason::AlreadyExists => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Err(Status::stale(&call.group_resource(), &call.target.name).into())
+}
+
+/// The applied configuration: YAML, of which JSON is a part, and of the kind it is applied to.
+fn apply_config(call: &Call) -> Result<Value, Failure> {
+    let looks_like_json = call.body.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
+    let decoded = if looks_like_json {
+        incoming::patch_json(&call.body)?
+    } else {
+        wire::yaml::decode(&call.body)
+            .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?
+    };
+    let config = decoded.value;
+    if meta::api_version(&config).is_empty() || meta::kind(&config).is_empty() {
+        let message = "apply configuration must have apiVersion and kind";
+        return Err(Status::bad_request(message).into());
+    }
+    let unknown = match call.row.cursor() {
+        Some(cursor) => schemas::unknown_fields(cursor, &config),
+        None => Vec::new(),
+    };
+    incoming::report(call, &unknown, &decoded.duplicates)?;
+    let mut config = config;
+    if let Some(cursor) = call.row.cursor() {
+        schemas::prune(cursor, &mut config, schemas::PruneOptions { report: false });
+    }
+    if meta::name(&config).is_empty() {
+        meta::set(&mut config, "name", call.target.name.as_str());
+    }
+    if call.row.ty.is_namespaced() && meta::namespace(&config).is_empty() {
+        meta::set(&mut config, "namespace", call.target.namespace.as_str());
+    }
+    check_name(call, &config)?;
+    Ok(config)
+}

@@ -1,0 +1,317 @@
+//! Changes as they happen.
+//!
+//! A watch is a place in the log and a filter: it holds no queue. What an event looks like on the wire is worked
+//! out once for all watchers that see it alike.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::StreamExt;
+use http::{HeaderValue, Response, header};
+use objects::{Reason, Status, Value};
+use serde_json::json;
+use store::{Change, Delivery, Event, Revision, StoreError, WatchError};
+use tokio::time::Instant;
+use wire::options::ResourceVersionMatch;
+
+use crate::body;
+use crate::call::{Call, revision};
+use crate::codec::{SchemaTag, Stored};
+use crate::present;
+use crate::read;
+use crate::service::{Answer, Failure};
+use crate::verbs::list::wait_until;
+use crate::verbs::selection::Selection;
+
+/// As upstream: a watch without a timeout ends after half an hour to an hour, so that clients spread anew.
+const MIN_TIMEOUT: Duration = Duration::from_secs(1_800);
+/// As upstream: a bookmark about every minute.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// Initial objects sent as one chunk.
+const CHUNK: usize = 64 << 10;
+
+pub async fn watch(call: &Call) -> Answer {
+    let options = call.list_options()?;
+    let selection = Selection::of(call, &options)?;
+    let asked = revision(&options.resource_version)?;
+    let initial = match options.send_initial_events {
+        Some(wanted) => wanted,
+        // Without a revision, or with 0, a watch begins with what is there.
+        None => asked.unwrap_or(0) == 0,
+    };
+    let not_older = options.resource_version_match == Some(ResourceVersionMatch::NotOlderThan);
+    if let Some(asked) = asked.filter(|asked| *asked > 0)
+        && (not_older || !initial)
+    {
+        wait_until(call, asked).await?;
+    }
+
+    let mut first = BytesMut::new();
+    let mut chunks = VecDeque::new();
+    let mut columns_sent = false;
+    let from = if initial {
+        let page = call.engine.store.range(call.plane.id, &selection.scope, None, None, 0).await?;
+        for entry in &page.entries {
+            if !selection.matches(call, &entry.key, &entry.value).await? {
+                continue;
+            }
+            let stored = read::stored(call, entry)?;
+            write_line(call, &mut first, "ADDED", &stored, &mut columns_sent).await?;
+            if first.len() >= CHUNK {
+                chunks.push_back(first.split().freeze());
+            }
+        }
+        if options.send_initial_events == Some(true) && options.allow_watch_bookmarks {
+            bookmark(call, &mut first, page.revision, true);
+        }
+        page.revision
+    } else {
+        match asked {
+            Some(asked) if asked > 0 => Revision(asked),
+            _ => call.engine.store.revision(call.plane.id).await?,
+        }
+    };
+    if !first.is_empty() {
+        chunks.push_back(first.freeze());
+    }
+    let events = call.engine.store.watch(call.plane.id, selection.scope.clone(), from).await;
+    let events = events.map_err(|error| match error {
+        StoreError::Compacted { asked, oldest } => too_old(asked, oldest),
+        error => error.into(),
+    })?;
+
+    let timeout = options.timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0);
+    let timeout = timeout.map_or_else(default_timeout, Duration::from_secs);
+    let watcher = Watcher {
+        stopped: Box::pin(call.engine.stopped()),
+        call: call.for_watch(),
+        selection,
+        events,
+        chunks,
+        deadline: Instant::now() + timeout,
+        bookmarks: options.allow_watch_bookmarks.then(|| Instant::now() + BOOKMARK_EVERY),
+        seen: from,
+        told: from,
+        columns_sent,
+        ended: false,
+    };
+    let stream = futures::stream::unfold(watcher, |mut watcher| async move {
+        let chunk = watcher.next().await?;
+        Some((chunk, watcher))
+    });
+    let mut response = Response::new(body::stream(stream));
+    let content_type = present::watch_content_type(&call.accepted);
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    Ok(response)
+}
+
+fn default_timeout() -> Duration {
+    MIN_TIMEOUT.mul_f64(1.0 + rand::random::<f64>())
+}
+
+fn too_old(asked: Revision, oldest: Revision) -> Failure {
+    Status::expired(format!("too old resource version: {asked} ({oldest})")).into()
+}
+
+struct Watcher {
+    call: Call,
+    selection: Selection,
+    events: store::Watch,
+    stopped: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// What is still to be sent of the beginning.
+    chunks: VecDeque<Bytes>,
+    deadline: Instant,
+    /// When the next bookmark is due, where the client asked for them.
+    bookmarks: Option<Instant>,
+    /// Up to where everything was delivered, and up to where the client knows.
+    seen: Revision,
+    told: Revision,
+    columns_sent: bool,
+    ended: bool,
+}
+
+impl Watcher {
+    /// The next bytes for the client; none when the watch ends.
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(chunk) = self.chunks.pop_front() {
+            return Some(chunk);
+        }
+        while !self.ended {
+            let bookmark_due = self.bookmarks.unwrap_or(self.deadline);
+            tokio::select! {
+                biased;
+                () = &mut self.stopped => return None,
+                delivery = self.events.next() => match delivery {
+                    Some(Ok(Delivery::Event(event))) => {
+                        self.seen = event.revision;
+                        match self.line(&event).await {
+                            Ok(Some(line)) => {
+                                self.told = event.revision;
+                                return Some(line);
+                            }
+                            Ok(None) => {}
+                            Err(failure) => return Some(self.error(&failure.0)),
+                        }
+                    }
+                    Some(Ok(Delivery::Progress(revision))) => self.seen = self.seen.max(revision),
+                    Some(Err(WatchError::Closed)) | None => return None,
+                    Some(Err(error)) => return Some(self.broken(error)),
+                },
+                () = tokio::time::sleep_until(self.deadline) => return self.last_bookmark(),
+                () = tokio::time::sleep_until(bookmark_due), if self.bookmarks.is_some() => {
+                    self.bookmarks = Some(Instant::now() + BOOKMARK_EVERY);
+                    if self.seen > self.told {
+                        return Some(self.bookmark());
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn bookmark(&mut self) -> Bytes {
+        let mut line = BytesMut::new();
+        bookmark(&self.call, &mut line, self.seen, false);
+        self.told = self.seen;
+        line.freeze()
+    }
+
+    /// A client that will come again is told how far it got.
+    fn last_bookmark(&mut self) -> Option<Bytes> {
+        self.ended = true;
+        (self.bookmarks.is_some() && self.seen > self.told).then(|| self.bookmark())
+    }
+
+    fn broken(&mut self, error: WatchError) -> Bytes {
+        let status = match error {
+            WatchError::Compacted { after } => {
+                Status::new(Reason::Expired, format!("too old resource version: {after}"))
+            }
+            WatchError::TenantDeleted => crate::engine::no_control_plane(),
+            WatchError::Closed | WatchError::Failed(_) => Status::internal(error),
+        };
+        self.error(&status)
+    }
+
+    fn error(&mut self, status: &Status) -> Bytes {
+        self.ended = true;
+        let mut line = json!({"type": "ERROR", "object": status.to_value()}).to_string();
+        line.push('\n');
+        Bytes::from(line)
+    }
+
+    /// What this watcher sees of an event, if anything.
+    async fn line(&mut self, event: &Arc<Event>) -> Result<Option<Bytes>, Failure> {
+        let kind = match self.kind_of(event).await? {
+            Some(kind) => kind,
+            None => return Ok(None),
+        };
+        let plain = present::is_plain(&self.call.accepted) && kind == natural_kind(event.change);
+        if plain && let Some(line) = shared_line(&self.call, event) {
+            return Ok(Some(line));
+        }
+        let stored = self.call.engine.codec.decode(&event.key, &event.value, event.revision)?;
+        let mut line = BytesMut::new();
+        write_line(&self.call, &mut line, kind, &stored, &mut self.columns_sent).await?;
+        Ok(Some(line.freeze()))
+    }
+
+    /// Added, modified or deleted, as seen through the selectors.
+    async fn kind_of(&mut self, event: &Event) -> Result<Option<&'static str>, Failure> {
+        if self.selection.is_everything() {
+            return Ok(Some(natural_kind(event.change)));
+        }
+        let now = self.selection.matches(&self.call, &event.key, &event.value).await?;
+        let before = match (&event.previous, event.change) {
+            (Some(previous), Change::Updated) => {
+                self.selection.matches(&self.call, &event.key, previous).await?
+            }
+            (_, Change::Deleted) => now,
+            _ => false,
+        };
+        Ok(match (event.change, before, now) {
+            (Change::Deleted, true, _) => Some("DELETED"),
+            (Change::Deleted, false, _) | (_, false, false) => None,
+            (_, false, true) => Some("ADDED"),
+            (_, true, true) => Some("MODIFIED"),
+            (_, true, false) => Some("DELETED"),
+        })
+    }
+}
+
+fn natural_kind(change: Change) -> &'static str {
+    match change {
+        Change::Created => "ADDED",
+        Change::Updated => "MODIFIED",
+        Change::Deleted => "DELETED",
+    }
+}
+
+/// An event as most watchers see it: whole objects, in one version.
+struct Encoded {
+    api_version: objects::CompactString,
+    tag: SchemaTag,
+    line: Bytes,
+}
+
+/// The line that all watchers of this row share, encoded by the first of them.
+fn shared_line(call: &Call, event: &Event) -> Option<Bytes> {
+    let encoded = match event.derived.get() {
+        Some(encoded) => encoded,
+        None => {
+            let stored = call.engine.codec.decode(&event.key, &event.value, event.revision).ok()?;
+            if !read::is_current(&call.row, &stored) {
+                return None;
+            }
+            let mut line = BytesMut::new();
+            frame(&mut line, natural_kind(event.change), |out| stored.write_to(out));
+            let encoded = Encoded {
+                api_version: call.row.api_version.clone(),
+                tag: call.row.tag(),
+                line: line.freeze(),
+            };
+            event.derived.get_or_init(|| Arc::new(encoded))
+        }
+    };
+    let encoded = encoded.downcast_ref::<Encoded>()?;
+    let same = encoded.api_version == call.row.api_version && encoded.tag == call.row.tag();
+    same.then(|| encoded.line.clone())
+}
+
+fn frame(out: &mut BytesMut, kind: &str, object: impl FnOnce(&mut BytesMut)) {
+    out.put_slice(br#"{"type":""#);
+    out.put_slice(kind.as_bytes());
+    out.put_slice(br#"","object":"#);
+    object(out);
+    out.put_slice(b"}\n");
+}
+
+/// One event in the representation the client accepts.
+async fn write_line(
+    call: &Call,
+    out: &mut BytesMut,
+    kind: &str,
+    stored: &Stored,
+    columns_sent: &mut bool,
+) -> Result<(), Failure> {
+    if present::is_plain(&call.accepted) && read::is_current(&call.row, stored) {
+        frame(out, kind, |out| stored.write_to(out));
+        return Ok(());
+    }
+    let object = present::event_object(call, stored, *columns_sent).await?;
+    *columns_sent = true;
+    frame(out, kind, |out| out.put_slice(object.to_string().as_bytes()));
+    Ok(())
+}
+
+fn bookmark(call: &Call, out: &mut BytesMut, revision: Revision, initial_end: bool) {
+    let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+    if initial_end {
+        metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+    }
+    let object: Value = present::bookmark_object(call, metadata);
+    frame(out, "BOOKMARK", |out| out.put_slice(object.to_string().as_bytes()));
+}

@@ -1,0 +1,362 @@
+//! From a wanted object to a committed one: admit, validate, commit. Every write of every kind comes through here.
+
+use objects::field::{self, ErrorList};
+use objects::{Path, Reason, Status, Value, equal, meta, names};
+use store::{Expect, Operation, Revision, StoreError};
+
+use crate::admit::{self, Change};
+use crate::call::Call;
+use crate::codec::SchemaTag;
+use crate::read::Current;
+use crate::service::Failure;
+use crate::surface::validate_custom;
+use crate::{convert, crd, lifecycle, managed, owners, read};
+
+/// How often a write is tried again when something else changed under it.
+const TRIES: usize = 12;
+/// As upstream: names tried for a `generateName`.
+const NAME_TRIES: usize = 8;
+
+/// How the client wants the write done.
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    pub dry_run: bool,
+    /// Who the written fields belong to.
+    pub manager: String,
+}
+
+/// Which part of an object a write is about: the endpoint it came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Main,
+    Status,
+    /// A subresource that has already put together the whole object itself.
+    Whole(&'static str),
+}
+
+impl Part {
+    /// As managed fields record it.
+    pub fn subresource(self) -> &'static str {
+        match self {
+            Part::Main => "",
+            Part::Status => "status",
+            Part::Whole(name) => name,
+        }
+    }
+}
+
+/// Where the fields of the write go in `managedFields`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracking {
+    Update,
+    /// Server-side apply has already recorded them.
+    Applied,
+}
+
+/// Makes a new object.
+pub async fn create(
+    call: &Call,
+    mut object: Value,
+    options: &WriteOptions,
+    tracking: Tracking,
+) -> Result<Value, Failure> {
+    let base = meta::text(&object, "generateName").to_owned();
+    let generated = meta::name(&object).is_empty() && !base.is_empty();
+    if let Some(custom) = call.row.custom()
+        && custom.definition.terminating
+    {
+        let message = "create not allowed while custom resource definition is terminating";
+        return Err(Status::new(Reason::MethodNotAllowed, message).into());
+    }
+    stamp_new(call, &mut object);
+    for attempt in 1.. {
+        if generated {
+            meta::set(&mut object, "name", names::generated(&base, rand::random()));
+        }
+        let mut candidate = object.clone();
+        match create_once(call, &mut candidate, options, tracking).await {
+            Err(Refused::Exists) if generated && attempt < NAME_TRIES => continue,
+            Err(Refused::Exists) if generated => {
+                let message = format!("{} {:?} already exists, the server was not able to generate a unique name", call.group_resource(), meta::name(&candidate));
+                let status = Status::new(Reason::AlreadyExists, message);
+                return Err(status.about(&call.group_resource(), meta::name(&candidate)).retry_after(1).into());
+            }
+            Err(Refused::Exists) => {
+                return Err(Status::already_exists(&call.group_resource(), meta::name(&candidate)).into());
+            }
+            Err(Refused::Because(failure)) => return Err(failure),
+            Ok(()) => return Ok(candidate),
+        }
+    }
+    Err(Status::internal("a loop without end ended").into())
+}
+
+enum Refused {
+    Exists,
+    Because(Failure),
+}
+
+impl<F: Into<Failure>> From<F> for Refused {
+    fn from(failure: F) -> Self {
+        Refused::Because(failure.into())
+    }
+}
+
+async fn create_once(
+    call: &Call,
+    object: &mut Value,
+    options: &WriteOptions,
+    tracking: Tracking,
+) -> Result<(), Refused> {
+    call.row.behaviour.defaults(object);
+    call.row.behaviour.prepare_create(object);
+    admit::mutate(call, object, Change::Create).await?;
+    if tracking == Tracking::Update {
+        managed::track(call, None, object, options, Part::Main);
+    }
+    crd::prepare(call, object, None).await?;
+    invalid(call, object, validate_new(call, object))?;
+    admit::validate(call, object, Change::Create).await?;
+    let name = meta::name(object).to_owned();
+    let key = call.key(&name);
+    if options.dry_run {
+        let there = call.engine.store.get(call.plane.id, &key).await.map_err(Failure::from)?;
+        return if there.is_some() { Err(Refused::Exists) } else { Ok(()) };
+    }
+    for _ in 0..TRIES {
+        let mut operations = Vec::with_capacity(4);
+        lifecycle::require_namespace(call, &mut operations).await?;
+        admit::reserve(call, object, Change::Create, &mut operations).await?;
+        owners::index(&key, None, Some(object), &mut operations);
+        let value = encode(call, object).await?;
+        operations.push(Operation::Put { key: key.clone(), expect: Expect::Absent, value });
+        match commit(call, operations).await {
+            Ok(revision) => {
+                meta::set(object, "resourceVersion", revision.to_string());
+                return Ok(());
+            }
+            Err(StoreError::Conflict { key: found, .. }) if found == key => return Err(Refused::Exists),
+            // A namespace, a quota or an address changed meanwhile: look again.
+            Err(StoreError::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(contended(call, &name).into())
+}
+
+/// What the server alone decides about a new object.
+fn stamp_new(call: &Call, object: &mut Value) {
+    for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "generation"] {
+        meta::set(object, field, Value::Null);
+    }
+    meta::set(object, "uid", uuid::Uuid::new_v4().to_string());
+    meta::set(object, "creationTimestamp", call.timestamp());
+    if call.row.ty.is_namespaced() {
+        meta::set(object, "namespace", call.target.namespace.as_str());
+    }
+}
+
+/// An update as a function of what is there.
+pub struct Update<'a> {
+    pub name: &'a str,
+    pub part: Part,
+    pub options: &'a WriteOptions,
+    pub tracking: Tracking,
+    /// The wanted object, given the current one in the caller's version.
+    pub make: &'a (dyn Fn(&Value) -> Result<Value, Failure> + Sync),
+}
+
+/// What became of an update.
+pub enum Updated {
+    Written(Value),
+    /// Nothing was there under this name.
+    Missing,
+}
+
+/// Changes an object that is there. What conflicts with another write is done again on the newer object, unless
+/// the caller named the one it meant.
+pub async fn update(call: &Call, update: &Update<'_>) -> Result<Updated, Failure> {
+    for _ in 0..TRIES {
+        let Some(current) = read::current(call, update.name).await? else { return Ok(Updated::Missing) };
+        let mut wanted = (update.make)(&current.value)?;
+        let pinned = check_identity(call, &mut wanted, &current, update.name)?;
+        match replace(call, current, wanted, update).await? {
+            Replaced::Written(value) => return Ok(Updated::Written(value)),
+            Replaced::Overtaken if pinned => {
+                return Err(Status::stale(&call.group_resource(), update.name).into());
+            }
+            Replaced::Overtaken => {}
+        }
+    }
+    Err(contended(call, update.name))
+}
+
+enum Replaced {
+    Written(Value),
+    /// Another write came first.
+    Overtaken,
+}
+
+async fn replace(
+    call: &Call,
+    current: Current,
+    mut new: Value,
+    update: &Update<'_>,
+) -> Result<Replaced, Failure> {
+    let old = &current.value;
+    let row = &call.row;
+    row.behaviour.defaults(&mut new);
+    match update.part {
+        Part::Main => row.behaviour.prepare_update(&mut new, old),
+        Part::Status => row.behaviour.prepare_status_update(&mut new, old),
+        Part::Whole(_) => {}
+    }
+    let change = Change::Update { old, part: update.part };
+    admit::mutate(call, &mut new, change).await?;
+    if update.tracking == Tracking::Update {
+        managed::track(call, Some(old), &mut new, update.options, update.part);
+    }
+    crd::prepare(call, &mut new, Some(old)).await?;
+    invalid(call, &new, validate_change(call, &new, old, update.part))?;
+    admit::validate(call, &new, change).await?;
+
+    let gone = lifecycle::is_finished(&new);
+    if !gone && is_same(&new, old) {
+        return Ok(Replaced::Written(current.value));
+    }
+    if update.options.dry_run {
+        return Ok(Replaced::Written(new));
+    }
+    let key = call.key(update.name);
+    let expect = Expect::Modified(current.revision);
+    let mut operations = Vec::with_capacity(4);
+    if gone {
+        operations.push(Operation::Delete { key: key.clone(), expect });
+        owners::index(&key, Some(old), None, &mut operations);
+        admit::release(call, &new, &mut operations).await?;
+    } else {
+        admit::reserve(call, &mut new, change, &mut operations).await?;
+        owners::index(&key, Some(old), Some(&new), &mut operations);
+        operations.push(Operation::Put { key: key.clone(), expect, value: encode(call, &new).await? });
+    }
+    match commit(call, operations).await {
+        Ok(revision) => {
+            meta::set(&mut new, "resourceVersion", revision.to_string());
+            crd::written(call, gone).await?;
+            Ok(Replaced::Written(new))
+        }
+        Err(StoreError::Conflict { .. }) => Ok(Replaced::Overtaken),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The new object must be the old one's successor. Returns whether the caller pinned the version it changes.
+fn check_identity(call: &Call, new: &mut Value, current: &Current, name: &str) -> Result<bool, Failure> {
+    let (old, resource) = (&current.value, call.group_resource());
+    let uid = meta::uid(new);
+    if !uid.is_empty() && uid != meta::uid(old) {
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", meta::uid(old));
+        return Err(Status::conflict(&resource, name, why).into());
+    }
+    let asked = meta::resource_version(new);
+    let pinned = !asked.is_empty() && asked != "0";
+    if pinned {
+        let revision: u64 = asked.parse().map_err(|_| {
+            let error = field::Error::invalid(&Path::new("metadata.resourceVersion"), asked, "must be specified as an integer");
+            Status::invalid(&call.row.group_kind(), name, &[error])
+        })?;
+        if revision != current.revision.0 {
+            return Err(Status::stale(&resource, name).into());
+        }
+    }
+    for field in
+        ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "generation"]
+    {
+        let kept = old.get("metadata").and_then(|m| m.get(field)).cloned().unwrap_or_default();
+        meta::set(new, field, kept);
+    }
+    meta::set(new, "selfLink", Value::Null);
+    if call.row.ty.is_namespaced() && meta::namespace(new).is_empty() {
+        meta::set(new, "namespace", meta::namespace(old).to_owned());
+    }
+    Ok(pinned)
+}
+
+/// Whether a write would change nothing but the time at which nothing changed.
+fn is_same(new: &Value, old: &Value) -> bool {
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return false };
+    let none = serde_json::Map::new();
+    let metadata = |object: &'_ serde_json::Map<String, Value>| object.get("metadata").and_then(Value::as_object).cloned();
+    let (new_meta, old_meta) = (metadata(new).unwrap_or_default(), metadata(old).unwrap_or(none));
+    same_members(new, old, "metadata")
+        && same_members(&new_meta, &old_meta, "managedFields")
+        && managed::same_ownership(new_meta.get("managedFields"), old_meta.get("managedFields"))
+}
+
+/// Whether two maps agree on everything but one member.
+fn same_members(a: &serde_json::Map<String, Value>, b: &serde_json::Map<String, Value>, except: &str) -> bool {
+    let count = |map: &serde_json::Map<String, Value>| map.len() - usize::from(map.contains_key(except));
+    count(a) == count(b)
+        && a.iter().all(|(name, value)| {
+            name == except || b.get(name).is_some_and(|other| equal::semantic(value, other))
+        })
+}
+
+fn validate_new(call: &Call, object: &Value) -> ErrorList {
+    let row = &call.row;
+    let path = Path::new("metadata");
+    let mut errors =
+        objects::metadata::validate(object, row.ty.is_namespaced(), |name| row.behaviour.name(name), &path);
+    match row.custom() {
+        None => errors.extend(row.behaviour.validate(object)),
+        Some(custom) => errors.extend(validate_custom(custom, object, None)),
+    }
+    errors.extend(crd::validate(call, object, None));
+    errors
+}
+
+fn validate_change(call: &Call, new: &Value, old: &Value, part: Part) -> ErrorList {
+    let row = &call.row;
+    let mut errors = objects::metadata::validate_update(new, old, &Path::new("metadata"));
+    match (row.custom(), part) {
+        (None, Part::Status) => errors.extend(row.behaviour.validate_status_update(new, old)),
+        (None, Part::Main) => errors.extend(row.behaviour.validate_update(new, old)),
+        (None, Part::Whole(_)) => {}
+        (Some(custom), _) => errors.extend(validate_custom(custom, new, Some(old))),
+    }
+    if part == Part::Main {
+        errors.extend(crd::validate(call, new, Some(old)));
+    }
+    errors
+}
+
+fn invalid(call: &Call, object: &Value, errors: ErrorList) -> Result<(), Failure> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&call.row.group_kind(), meta::name(object), &errors).into())
+}
+
+/// The bytes to store: in the storage version, marked with the schema that shaped them.
+pub async fn encode(call: &Call, object: &Value) -> Result<bytes::Bytes, Failure> {
+    let row = &call.row;
+    let key = row.key(meta::namespace(object), meta::name(object));
+    if row.api_version == row.storage_api_version {
+        return Ok(call.engine.codec.encode(&key, object, row.tag())?);
+    }
+    let stored = convert::to_storage(&call.engine, &call.plane, object.clone(), row).await?;
+    // The tag is that of the stored version, which this row does not know: none, so that readers look again.
+    let tag = if row.is_custom() { SchemaTag(u32::MAX) } else { SchemaTag::default() };
+    Ok(call.engine.codec.encode(&key, &stored, tag)?)
+}
+
+/// Durable when it returns. What is derived from the written kind is outdated before anyone is told.
+pub async fn commit(call: &Call, operations: Vec<Operation>) -> Result<Revision, StoreError> {
+    let revision = call.engine.store.write(call.plane.id, operations).await?;
+    call.engine.planes.written(&call.plane, &call.row.storage_kind);
+    Ok(revision)
+}
+
+fn contended(call: &Call, name: &str) -> Failure {
+    Status::conflict(&call.group_resource(), name, "too many others are changing it; please try again").into()
+}

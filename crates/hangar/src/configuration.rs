@@ -1,0 +1,104 @@
+//! What `hangar up` can be told: by flag, by environment, or in a file, in this order of precedence.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde::Deserialize;
+
+/// Flags of `hangar up`. All are optional: what is not said comes from the file, or is the default.
+#[derive(Args, Default, Deserialize, Debug)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct UpOptions {
+    /// Where everything is kept [default: ~/.hangar]
+    #[arg(long, value_name = "DIR", env = "HANGAR_DATA_DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// The address to serve on [default: 127.0.0.1:6443]
+    #[arg(long, value_name = "HOST:PORT", env = "HANGAR_LISTEN")]
+    pub listen: Option<String>,
+    /// Control plane NAME answers to NAME.DOMAIN [default: hangar.localhost]
+    #[arg(long, value_name = "DOMAIN", env = "HANGAR_DOMAIN")]
+    pub domain: Option<String>,
+    /// Where to write the kubeconfig of the hosting control plane [default: DATA_DIR/kubeconfig]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// What to store in: embedded, or embedded:DIR [default: embedded]
+    #[arg(long, value_name = "STORE", env = "HANGAR_STORE")]
+    pub store: Option<String>,
+    /// error, warn, info, debug or trace, or a filter like apiserver=debug [default: info]
+    #[arg(long, value_name = "LEVEL", env = "HANGAR_LOG_LEVEL")]
+    pub log_level: Option<String>,
+    /// text or json [default: text]
+    #[arg(long, value_name = "FORMAT", env = "HANGAR_LOG_FORMAT")]
+    pub log_format: Option<String>,
+    /// A YAML file with any of these, in camelCase
+    #[arg(long, value_name = "FILE", env = "HANGAR_CONFIG")]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
+}
+
+/// The same, complete.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    pub data_dir: PathBuf,
+    pub listen: SocketAddr,
+    pub domain: String,
+    pub kubeconfig: PathBuf,
+    pub store_dir: PathBuf,
+    pub log_level: String,
+    pub json_logs: bool,
+}
+
+impl Configuration {
+    pub fn resolve(flags: UpOptions) -> anyhow::Result<Self> {
+        let file = match &flags.config {
+            Some(path) => read(path)?,
+            None => UpOptions::default(),
+        };
+        let data_dir = match flags.data_dir.or(file.data_dir) {
+            Some(dir) => dir,
+            None => home()?.join(".hangar"),
+        };
+        let listen = flags.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:6443".to_owned());
+        let listen = listen
+            .parse()
+            .with_context(|| format!("--listen {listen:?} is not an address like 127.0.0.1:6443"))?;
+        let store = flags.store.or(file.store).unwrap_or_else(|| "embedded".to_owned());
+        let store_dir = match store.strip_prefix("embedded") {
+            Some("") => data_dir.join("store"),
+            Some(dir) if dir.starts_with(':') && dir.len() > 1 => PathBuf::from(&dir[1..]),
+            _ => bail!("--store {store:?} is not known: use embedded or embedded:DIR"),
+        };
+        let log_format = flags.log_format.or(file.log_format).unwrap_or_else(|| "text".to_owned());
+        if !matches!(log_format.as_str(), "text" | "json") {
+            bail!("--log-format {log_format:?} is not known: use text or json");
+        }
+        let domain = flags.domain.or(file.domain).unwrap_or_else(|| "hangar.localhost".to_owned());
+        if let Some(why) = objects::names::dns1123_subdomain(&domain).first() {
+            bail!("--domain {domain:?} is not a domain: {why}");
+        }
+        Ok(Configuration {
+            kubeconfig: flags.kubeconfig.or(file.kubeconfig).unwrap_or_else(|| data_dir.join("kubeconfig")),
+            data_dir,
+            listen,
+            domain,
+            store_dir,
+            log_level: flags.log_level.or(file.log_level).unwrap_or_else(|| "info".to_owned()),
+            json_logs: log_format == "json",
+        })
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<UpOptions> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    if text.trim().is_empty() {
+        return Ok(UpOptions::default());
+    }
+    serde_saphyr::from_str(&text).with_context(|| format!("{} is not a valid configuration", path.display()))
+}
+
+fn home() -> anyhow::Result<PathBuf> {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    home.map(PathBuf::from).context("$HOME is not set: say where to keep data with --data-dir")
+}

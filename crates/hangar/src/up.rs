@@ -1,0 +1,145 @@
+//! `hangar up`: everything on one machine.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use apiserver::{ApiServer, Config, Engine};
+use auth::pki::Authority;
+use listener::{Doors, Listener, ServingCertificate};
+use store::Store;
+use store::embedded::Embedded;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::configuration::{Configuration, UpOptions};
+use crate::{files, kubeconfig, logs};
+
+/// The control plane that hosts the others.
+pub const HOSTING: &str = "host";
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(3_653);
+/// Renewed at every start; a server that runs for longer than this is restarted for updates before.
+const SERVING_LIFETIME: Duration = DAY.saturating_mul(730);
+const ADMIN_LIFETIME: Duration = DAY.saturating_mul(365);
+const MAX_CONNECTIONS: usize = 100_000;
+
+pub fn run(options: UpOptions) -> anyhow::Result<()> {
+    let configuration = Configuration::resolve(options)?;
+    logs::start(&configuration.log_level, configuration.json_logs)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("cannot start the runtime")?.block_on(serve(configuration))
+}
+
+async fn serve(configuration: Configuration) -> anyhow::Result<()> {
+    let began = Instant::now();
+    files::private_dir(&configuration.data_dir)?;
+    files::private_dir(&configuration.store_dir)?;
+    let opened = Embedded::open(&configuration.store_dir, store::embedded::Options::default());
+    let store: Arc<dyn Store> = Arc::new(opened?);
+
+    let now = jiff::Timestamp::now();
+    let authority = serving_authority(&configuration.data_dir, now)?;
+    let certificate = serving_certificate(&authority, &configuration, now)?;
+    let options = listener::Options {
+        doors: Doors { domain: configuration.domain.clone(), hosting: HOSTING.into() },
+        max_connections: MAX_CONNECTIONS,
+    };
+    let socket = Listener::bind(configuration.listen, certificate, options).await?;
+    let address = reachable(socket.local_addr()?);
+
+    let engine = Engine::new(
+        store.clone(),
+        Config {
+            hosting: HOSTING.into(),
+            data_key: data_key(&configuration.data_dir)?,
+            serving_authority: authority.certificate_pem(),
+            address,
+            limits: Default::default(),
+            admin_token: None,
+        },
+    );
+    let hosting = match engine.planes.find(HOSTING).await.map_err(anyhow::Error::from)? {
+        Some(plane) => plane,
+        None => engine.create_control_plane(HOSTING).await.map_err(|failure| anyhow::anyhow!(failure.0))?,
+    };
+    let admin = engine.issue_client(&hosting, "hangar-admin", &[auth::user::MASTERS], ADMIN_LIFETIME);
+    let admin = admin.map_err(|failure| anyhow::anyhow!(failure.0))?;
+    let config = kubeconfig::single("hangar", &format!("https://{address}"), &authority.certificate_pem(), &admin);
+    files::write_private(&configuration.kubeconfig, format!("{config:#}\n").as_bytes())?;
+
+    let stop = CancellationToken::new();
+    let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), stop.clone()));
+    tracing::info!(%address, data = %configuration.data_dir.display(), took = ?began.elapsed(), "serving");
+    println!("Hangar is up at https://{address}\n");
+    println!("  export KUBECONFIG={}", configuration.kubeconfig.display());
+    println!("  kubectl get namespaces");
+
+    interrupted().await?;
+    tracing::info!("stopping");
+    engine.stop();
+    stop.cancel();
+    let _ = serving.await;
+    store.close().await;
+    Ok(())
+}
+
+async fn interrupted() -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for signals")?;
+    tokio::select! {
+        stopped = tokio::signal::ctrl_c() => stopped.context("cannot wait for signals"),
+        _ = terminate.recv() => Ok(()),
+    }
+}
+
+/// Where a client on this machine reaches a socket that is bound to all addresses.
+fn reachable(bound: SocketAddr) -> SocketAddr {
+    match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from(([127, 0, 0, 1], bound.port())),
+        IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], bound.port())),
+        _ => bound,
+    }
+}
+
+/// Seals secrets at rest. Lost, they cannot be read again.
+fn data_key(data_dir: &Path) -> anyhow::Result<[u8; 32]> {
+    let path = data_dir.join("keys/data.key");
+    let key = files::read_or_create(&path, || Ok(rand::random::<[u8; 32]>().to_vec()))?;
+    key.try_into().map_err(|_| anyhow::anyhow!("{} does not hold a key of 32 bytes", path.display()))
+}
+
+/// The authority of everything this installation serves.
+fn serving_authority(data_dir: &Path, now: jiff::Timestamp) -> anyhow::Result<Authority> {
+    let path = data_dir.join("keys/serving-authority.pem");
+    let pem = files::read_or_create(&path, || {
+        let made = Authority::generate("hangar-serving", now, AUTHORITY_LIFETIME)?.to_pem();
+        Ok(format!("{}{}", made.certificate, made.key.expose()).into_bytes())
+    })?;
+    let pem = String::from_utf8(pem).with_context(|| format!("{} is not PEM", path.display()))?;
+    Authority::from_pem(&pem, &pem).with_context(|| format!("{} cannot be used", path.display()))
+}
+
+fn serving_certificate(
+    authority: &Authority,
+    configuration: &Configuration,
+    now: jiff::Timestamp,
+) -> anyhow::Result<Arc<ServingCertificate>> {
+    let domain = &configuration.domain;
+    let names = [
+        "localhost".to_owned(),
+        domain.clone(),
+        format!("*.{domain}"),
+        "kubernetes".to_owned(),
+        "kubernetes.default".to_owned(),
+        "kubernetes.default.svc".to_owned(),
+        "kubernetes.default.svc.cluster.local".to_owned(),
+    ];
+    let mut addresses = vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])];
+    if !configuration.listen.ip().is_unspecified() && !addresses.contains(&configuration.listen.ip()) {
+        addresses.push(configuration.listen.ip());
+    }
+    let issued = authority.issue_server(&names, &addresses, now, SERVING_LIFETIME)?;
+    Ok(Arc::new(ServingCertificate::from_pem(&issued.certificate, issued.key.expose())?))
+}

@@ -1,0 +1,232 @@
+//! From an accepted socket to requests with their door attached.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::{ApiServer, Body, Door};
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use objects::{Reason, Status};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+
+use crate::doors::{Destination, Doors};
+use crate::tls::{self, ServingCertificate, TlsError};
+
+/// A client that does not finish its handshake in this time is not coming.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same for the head of an HTTP/1.1 request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// After the last request has been told to end.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Large enough that a list of megabytes is not sent in 64 KiB steps of acknowledgement.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 16 << 20;
+/// A client-go program opens a stream per informer; a thousand is more than any has been seen to want.
+const STREAMS_PER_CONNECTION: u32 = 1_000;
+const HEADER_BYTES: u32 = 256 << 10;
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub doors: Doors,
+    /// Connections beyond this wait to be accepted.
+    pub max_connections: usize,
+}
+
+#[derive(thiserror::Error, Debug)]
+pub enum ListenError {
+    #[error("cannot listen on {address}: {source}")]
+    Bind { address: SocketAddr, source: std::io::Error },
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// A bound socket, not yet serving.
+pub struct Listener {
+    socket: TcpListener,
+    acceptor: TlsAcceptor,
+    options: Arc<Options>,
+}
+
+impl Listener {
+    pub async fn bind(
+        address: SocketAddr,
+        certificate: Arc<ServingCertificate>,
+        options: Options,
+    ) -> Result<Self, ListenError> {
+        let socket =
+            TcpListener::bind(address).await.map_err(|source| ListenError::Bind { address, source })?;
+        let acceptor = TlsAcceptor::from(tls::server_config(certificate)?);
+        Ok(Listener { socket, acceptor, options: Arc::new(options) })
+    }
+
+    pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Serves until `stop`; then accepts nothing more, lets running requests end, and returns.
+    pub async fn serve(self, server: ApiServer, stop: CancellationToken) {
+        let connections = TaskTracker::new();
+        let places = Arc::new(Semaphore::new(self.options.max_connections));
+        loop {
+            let place = tokio::select! {
+                place = places.clone().acquire_owned() => place,
+                () = stop.cancelled() => break,
+            };
+            let accepted = tokio::select! {
+                accepted = self.socket.accept() => accepted,
+                () = stop.cancelled() => break,
+            };
+            let (stream, remote) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of file descriptors, most likely: wait for some to come free.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            let connection = Connection {
+                acceptor: self.acceptor.clone(),
+                options: self.options.clone(),
+                server: server.clone(),
+                stop: stop.clone(),
+                remote,
+            };
+            connections.spawn(async move {
+                connection.run(stream).await;
+                drop(place);
+            });
+        }
+        drop(self.socket);
+        connections.close();
+        if tokio::time::timeout(DRAIN_TIMEOUT, connections.wait()).await.is_err() {
+            tracing::warn!("some connections did not end in time and were cut");
+        }
+    }
+}
+
+struct Connection {
+    acceptor: TlsAcceptor,
+    options: Arc<Options>,
+    server: ApiServer,
+    stop: CancellationToken,
+    remote: SocketAddr,
+}
+
+impl Connection {
+    async fn run(self, stream: TcpStream) {
+        // Watch events are small and must not wait for more of them.
+        let _ = stream.set_nodelay(true);
+        let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, self.acceptor.accept(stream));
+        let stream = match handshake.await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return tracing::debug!(remote = %self.remote, %error, "handshake failed"),
+            Err(_) => return tracing::debug!(remote = %self.remote, "handshake timed out"),
+        };
+        let peer = Arc::new(Peer::of(&stream, self.remote));
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_concurrent_streams(STREAMS_PER_CONNECTION)
+            .max_header_list_size(HEADER_BYTES)
+            .max_send_buf_size(STREAM_WINDOW as usize)
+            .keep_alive_interval(Duration::from_secs(30));
+        let (server, options) = (self.server, self.options);
+        let service = service_fn(move |request| {
+            let (server, options, peer) = (server.clone(), options.clone(), peer.clone());
+            async move { Ok::<_, Infallible>(answer(server, &options.doors, &peer, request).await) }
+        });
+        let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.stop.cancelled() => {
+                // What has begun is finished, nothing new is begun.
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(remote = %self.remote, %error, "connection ended early");
+        }
+    }
+}
+
+/// What the handshake told of the other side.
+struct Peer {
+    server_name: Option<String>,
+    certificates: Arc<Vec<Vec<u8>>>,
+    remote: SocketAddr,
+}
+
+impl Peer {
+    fn of(stream: &TlsStream<TcpStream>, remote: SocketAddr) -> Self {
+        let (_, session) = stream.get_ref();
+        let certificates = session.peer_certificates().unwrap_or_default();
+        Peer {
+            server_name: session.server_name().map(str::to_owned),
+            certificates: Arc::new(certificates.iter().map(|der| der.as_ref().to_vec()).collect()),
+            remote,
+        }
+    }
+}
+
+async fn answer(server: ApiServer, doors: &Doors, peer: &Peer, mut request: Request<Incoming>) -> Response<Body> {
+    let uri = request.uri();
+    let host = uri.host().or_else(|| request.headers().get(http::header::HOST)?.to_str().ok());
+    let (name, prefix) = match doors.destination(peer.server_name.as_deref(), host, uri.path()) {
+        Destination::ControlPlane { name, prefix } => (name, prefix),
+        Destination::Misdirected => {
+            let mut status = Status::new(Reason::BadRequest, "this connection is for another control plane");
+            status.code = http::StatusCode::MISDIRECTED_REQUEST.as_u16();
+            return apiserver::status_response(&status);
+        }
+    };
+    let door_prefix = uri.path()[..prefix].into();
+    if prefix > 0
+        && let Some(stripped) = strip(uri, prefix)
+    {
+        *request.uri_mut() = stripped;
+    }
+    request.extensions_mut().insert(Door {
+        control_plane: name,
+        prefix: door_prefix,
+        certificates: peer.certificates.clone(),
+        remote: Some(peer.remote),
+        identity: None,
+    });
+    match server.oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// The same URI with the first bytes of its path taken away.
+fn strip(uri: &Uri, prefix: usize) -> Option<Uri> {
+    let path = &uri.path()[prefix..];
+    let path = if path.is_empty() { "/" } else { path };
+    let path_and_query = match uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(path_and_query.parse().ok()?);
+    if parts.authority.is_some() != parts.scheme.is_some() {
+        (parts.authority, parts.scheme) = (None, None);
+    }
+    Uri::from_parts(parts).ok()
+}
