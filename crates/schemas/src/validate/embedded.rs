@@ -6,32 +6,39 @@ use objects::field::{Error, Path};
 use objects::{ErrorList, GroupVersion, metadata, names};
 use serde_json::{Value, json};
 
+use super::outcome::Place;
 use crate::schema::Cursor;
 
 /// Checks every embedded resource below. The root of a schema is checked elsewhere, with its own name rules.
 pub(super) fn check(cursor: Cursor<'_>, value: &Value, path: &Path, errors: &mut ErrorList) {
     let is_root = cursor.id() == cursor.schema().root().id();
-    walk(cursor, value, path, is_root, errors);
+    if cursor.node().embedded_resource && !is_root && value.is_object() {
+        check_resource(value, path, errors);
+    }
+    walk(cursor, value, &Place::Root, path, errors);
 }
 
-fn walk(cursor: Cursor<'_>, value: &Value, path: &Path, is_root: bool, errors: &mut ErrorList) {
+fn walk(cursor: Cursor<'_>, value: &Value, place: &Place<'_>, root: &Path, errors: &mut ErrorList) {
+    let mut descend = |cursor: Cursor<'_>, value: &Value, place: Place<'_>| {
+        if cursor.node().embedded_resource && value.is_object() {
+            check_resource(value, &place.under(root), errors);
+        }
+        walk(cursor, value, &place, root, errors);
+    };
     match value {
         Value::Object(fields) => {
-            if cursor.node().embedded_resource && !is_root {
-                check_resource(value, path, errors);
-            }
-            for (name, field) in fields.iter().filter(|(_, field)| field.is_object() || field.is_array()) {
+            for (name, field) in fields {
                 if let Some(property) = cursor.property(name) {
-                    walk(property, field, &path.child(name), false, errors);
+                    descend(property, field, Place::Field(place, name));
                 } else if let Some(entry) = cursor.field(name) {
-                    walk(entry, field, &path.key(name), false, errors);
+                    descend(entry, field, Place::Entry(place, name));
                 }
             }
         }
         Value::Array(items) => {
             let Some(schema) = cursor.items() else { return };
             for (i, item) in items.iter().enumerate() {
-                walk(schema, item, &path.index(i), false, errors);
+                descend(schema, item, Place::Item(place, i));
             }
         }
         _ => {}

@@ -8,6 +8,7 @@ use objects::ErrorList;
 use objects::field::{Error, Path};
 use serde_json::{Map, Value};
 
+use super::outcome::Place;
 use crate::schema::{Cursor, ListType};
 
 pub(super) fn has_duplicates(items: &[Value]) -> bool {
@@ -18,37 +19,39 @@ pub(super) fn has_duplicates(items: &[Value]) -> bool {
 /// The duplicates in every list below, and items that cannot have the keys of their list.
 pub(super) fn check(cursor: Cursor<'_>, value: &Value, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
-    walk(cursor, value, path, &mut errors);
+    walk(cursor, value, &Place::Root, path, &mut errors);
     errors
 }
 
-fn walk(cursor: Cursor<'_>, value: &Value, path: &Path, errors: &mut ErrorList) {
+fn walk(cursor: Cursor<'_>, value: &Value, place: &Place<'_>, root: &Path, errors: &mut ErrorList) {
     match value {
         Value::Object(fields) => {
             for (name, field) in fields {
-                // Most values are leaves: no path is made for them.
-                if !field.is_object() && !field.is_array() {
+                // Owners and finalizers may stand twice in metadata; nobody is refused for that.
+                if name == "metadata" && cursor.node().embedded_resource {
                     continue;
                 }
                 if let Some(property) = cursor.property(name) {
-                    walk(property, field, &path.child(name), errors);
+                    walk(property, field, &Place::Field(place, name), root, errors);
                 } else if let Some(entry) = cursor.field(name) {
-                    walk(entry, field, &path.key(name), errors);
+                    walk(entry, field, &Place::Entry(place, name), root, errors);
                 }
             }
         }
         Value::Array(items) => {
             match &cursor.node().list_type {
-                ListType::Set => errors.extend(
-                    repeated(items.iter()).map(|i| Error::duplicate(&path.index(i), items[i].clone())),
-                ),
-                ListType::Map(keys) => by_keys(keys, items, path, errors),
+                ListType::Set => {
+                    let again = repeated(items.iter()).into_iter();
+                    errors.extend(
+                        again.map(|(i, item)| Error::duplicate(&place.under(root).index(i), item.clone())),
+                    );
+                }
+                ListType::Map(keys) => by_keys(keys, items, &place.under(root), errors),
                 ListType::Atomic => {}
             }
             let Some(schema) = cursor.items() else { return };
-            for (i, item) in items.iter().enumerate().filter(|(_, item)| item.is_object() || item.is_array())
-            {
-                walk(schema, item, &path.index(i), errors);
+            for (i, item) in items.iter().enumerate() {
+                walk(schema, item, &Place::Item(place, i), root, errors);
             }
         }
         _ => {}
@@ -56,10 +59,13 @@ fn walk(cursor: Cursor<'_>, value: &Value, path: &Path, errors: &mut ErrorList) 
 }
 
 fn by_keys(keys: &[objects::CompactString], items: &[Value], path: &Path, errors: &mut ErrorList) {
-    let odd = items.iter().position(|item| !item.is_object() && !item.is_null());
-    if let Some((i, item)) = odd.and_then(|i| items.get(i).map(|item| (i, item))) {
+    let is_odd = |item: &Value| !item.is_object() && !item.is_null();
+    if let Some((i, item)) = items.iter().enumerate().find(|(_, item)| is_odd(item)) {
         let detail = "must be an object for an array of list-type map";
         errors.push(Error::invalid(&path.index(i), item.clone(), detail));
+        return;
+    }
+    if items.len() < 2 {
         return;
     }
     let keyed = |item: &Value| {
@@ -67,19 +73,21 @@ fn by_keys(keys: &[objects::CompactString], items: &[Value], path: &Path, errors
         Value::Object(present.collect::<Map<String, Value>>())
     };
     let found: Vec<Value> = items.iter().map(keyed).collect();
-    errors.extend(repeated(found.iter()).map(|i| Error::duplicate(&path.index(i), found[i].clone())));
+    errors.extend(
+        repeated(found.iter()).into_iter().map(|(i, keys)| Error::duplicate(&path.index(i), keys.clone())),
+    );
 }
 
-/// Where a value stands for the second time; further times are not told.
-fn repeated<'a>(values: impl Iterator<Item = &'a Value>) -> impl Iterator<Item = usize> {
+/// Values that stand for the second time, and where; further times are not told.
+fn repeated<'a>(values: impl Iterator<Item = &'a Value>) -> Vec<(usize, &'a Value)> {
     let mut times: HashMap<&Value, usize> = HashMap::new();
     let mut second = Vec::new();
     for (i, value) in values.enumerate() {
         let seen = times.entry(value).or_insert(0);
         *seen += 1;
         if *seen == 2 {
-            second.push(i);
+            second.push((i, value));
         }
     }
-    second.into_iter()
+    second
 }

@@ -9,7 +9,21 @@ use serde_json::Value;
 pub(super) enum Place<'a> {
     Root,
     Field(&'a Place<'a>, &'a str),
+    /// An entry of a map, where it matters that it is one.
+    Entry(&'a Place<'a>, &'a str),
     Item(&'a Place<'a>, usize),
+}
+
+impl Place<'_> {
+    /// The path of this place in a value that stands at `root`.
+    pub fn under(&self, root: &Path) -> Path {
+        match self {
+            Place::Root => root.clone(),
+            Place::Field(parent, name) => parent.under(root).child(name),
+            Place::Entry(parent, name) => parent.under(root).key(name),
+            Place::Item(parent, index) => parent.under(root).index(*index),
+        }
+    }
 }
 
 impl fmt::Display for Place<'_> {
@@ -18,6 +32,7 @@ impl fmt::Display for Place<'_> {
             Place::Root => Ok(()),
             Place::Field(Place::Root, name) => f.write_str(name),
             Place::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Place::Entry(parent, name) => write!(f, "{parent}[{name}]"),
             Place::Item(parent, index) => write!(f, "{parent}[{index}]"),
         }
     }

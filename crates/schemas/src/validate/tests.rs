@@ -217,6 +217,13 @@ fn lists() {
             "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys})
     };
     check(keyed(json!(["a"])), json!([{"a": 1}, {"a": 2}]), &[]);
+    let odd = "x[1]: Invalid value: 1: must be an object for an array of list-type map";
+    let kind = r#"x[1]: Invalid value: "integer": x[1] in body must be of type object: "integer""#;
+    check(keyed(json!(["a"])), json!([{"a": 1}, 1]), &[kind, odd]);
+    let nested =
+        json!({"type": "object", "additionalProperties": of(json!({"x-kubernetes-list-type": "set"}))});
+    check(nested, json!({"k": ["a", "a"]}), &[r#"x[k][1]: Duplicate value: "a""#]);
+    check_object(json!({"type": "object"}), json!({"metadata": {"finalizers": ["a", "a"]}}), &[]);
     check(keyed(json!(["a"])), json!([{"a": 1}, {"a": 1}]), &[r#"x[1]: Duplicate value: {"a":1}"#]);
     check(keyed(json!(["a", "b"])), json!([{"a": 1}, {"a": 1}]), &[r#"x[1]: Duplicate value: {"a":1}"#]);
     check(keyed(json!(["a", "b"])), json!([{"a": 1, "b": 2}, {"a": 1}]), &[]);
