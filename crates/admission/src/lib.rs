@@ -30,6 +30,8 @@ mod refusal;
 pub mod runtime_class;
 pub mod service_account;
 pub mod storage;
+#[cfg(test)]
+mod tests;
 pub mod tolerations;
 
 pub use amounts::Amounts;

@@ -19,8 +19,9 @@ pub fn needed_by(pod: &Value) -> Option<&str> {
     if pod::is_mirror(pod) {
         return None;
     }
-    let name = spec_text(pod, "serviceAccountName");
-    Some(if name.is_empty() { DEFAULT } else { name })
+    // The second is the name of old for the first; objects carry both.
+    let names = [spec_text(pod, "serviceAccountName"), spec_text(pod, "serviceAccount"), DEFAULT];
+    names.into_iter().find(|name| !name.is_empty())
 }
 
 /// Completes a new pod: the name of its service account, a volume with a token in every container that
@@ -37,7 +38,9 @@ pub fn admit_pod(
             "error looking up service account {namespace}/{name}: serviceaccount {name:?} not found"
         )));
     };
-    set_spec(pod, "serviceAccountName", json!(name));
+    for field in ["serviceAccountName", "serviceAccount"] {
+        set_spec(pod, field, json!(name));
+    }
     if wants_token(pod, account) {
         mount_token(pod, random);
     }
@@ -115,7 +118,7 @@ fn token_volume(name: &str) -> Value {
 
 /// The kubelet's copy of a static pod is nobody and may know no secrets.
 fn check_mirror(pod: &Value) -> Result<(), Refusal> {
-    if !spec_text(pod, "serviceAccountName").is_empty() {
+    if ["serviceAccountName", "serviceAccount"].iter().any(|field| !spec_text(pod, field).is_empty()) {
         return Err(Refusal::new("a mirror pod may not reference service accounts"));
     }
     let volumes = list(pod, "volumes");
@@ -242,6 +245,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(spec["serviceAccountName"], "default");
+        assert_eq!(spec["serviceAccount"], "default");
         assert_eq!(spec["imagePullSecrets"], json!([{"name": "pull"}]));
         let mount =
             json!([{"name": "kube-api-access-bbbbb", "readOnly": true, "mountPath": TOKEN_MOUNT_PATH}]);
@@ -290,6 +294,14 @@ mod tests {
         .unwrap();
         assert_eq!(spec["volumes"].as_array().map(Vec::len), Some(1));
         assert_eq!(spec["containers"][0]["volumeMounts"][0]["name"], "kube-api-access-xyz");
+    }
+
+    #[test]
+    fn the_name_of_old_still_counts() {
+        let pod = json!({"spec": {"serviceAccount": "robot"}});
+        assert_eq!(needed_by(&pod), Some("robot"));
+        let pod = json!({"spec": {"serviceAccount": "robot", "serviceAccountName": "clerk"}});
+        assert_eq!(needed_by(&pod), Some("clerk"));
     }
 
     #[test]

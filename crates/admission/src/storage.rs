@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use objects::quantity::Quantity;
 use serde_json::{Value, json};
 
+use crate::Refusal;
 use crate::pod::{self, Side, set_spec, spec_text};
-use crate::{Amounts, Refusal};
 
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const DEFAULT_ANNOTATIONS: [&str; 2] =
@@ -44,7 +44,7 @@ pub fn default_class<'a>(claim: &mut Value, classes: impl IntoIterator<Item = &'
 pub fn check_resize(claim: &Value, old: &Value, class: Option<&Value>) -> Result<(), Refusal> {
     let size = |claim: &Value| -> Quantity {
         let requests = claim.get("spec").map(|spec| pod::resources(spec, Side::Requests));
-        requests.unwrap_or_else(Amounts::default).get("storage").unwrap_or_default()
+        requests.unwrap_or_default().get("storage").unwrap_or_default()
     };
     if size(claim) <= size(old) {
         return Ok(());

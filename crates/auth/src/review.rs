@@ -63,9 +63,7 @@ pub fn self_subject_access_review(
 
 /// SelfSubjectReview: who am I?
 pub fn self_subject_review(review: &Value, user: &UserInfo) -> Value {
-    let mut response = review.clone();
-    response["status"] = json!({ "userInfo": user.to_value() });
-    response
+    with_status(review, json!({ "userInfo": user.to_value() }))
 }
 
 /// SelfSubjectRulesReview: what may I do in this namespace?
@@ -92,13 +90,12 @@ pub fn self_subject_rules_review(
         .filter(|rule| !rule.non_resource_urls.is_empty())
         .map(|rule| json!({"verbs": rule.verbs, "nonResourceURLs": rule.non_resource_urls}))
         .collect();
-    let mut response = review.clone();
-    response["status"] =
+    let mut status =
         json!({"resourceRules": resource_rules, "nonResourceRules": other_rules, "incomplete": false});
     if !resolved.errors.is_empty() {
-        response["status"]["evaluationError"] = json!(resolved.errors.join(", "));
+        status["evaluationError"] = json!(resolved.errors.join(", "));
     }
-    Ok(response)
+    Ok(with_status(review, status))
 }
 
 /// What a TokenReview asks: whose token is this, for these audiences (none: this API server's)?
@@ -139,9 +136,7 @@ pub fn token_review(review: &Value, answer: Result<Option<(UserInfo, Vec<String>
             status.insert("error".to_owned(), json!(error));
         }
     }
-    let mut response = review.clone();
-    response["status"] = Value::Object(status);
-    response
+    with_status(review, Value::Object(status))
 }
 
 fn answered(
@@ -158,8 +153,15 @@ fn answered(
     if !decision.reason.is_empty() {
         status.insert("reason".to_owned(), json!(decision.reason));
     }
+    with_status(review, Value::Object(status))
+}
+
+/// The request with an answer in it.
+fn with_status(review: &Value, status: Value) -> Value {
     let mut response = review.clone();
-    response["status"] = Value::Object(status);
+    if let Some(fields) = response.as_object_mut() {
+        fields.insert("status".to_owned(), status);
+    }
     response
 }
 

@@ -120,7 +120,7 @@ fn profile_type<'a>(of: &'a Value, profile: &str) -> Option<&'a str> {
     security(of, profile).map(|profile| text(profile, "type"))
 }
 
-fn strings<'a>(list: Option<&'a Value>) -> impl Iterator<Item = &'a str> {
+fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 

@@ -1,9 +1,10 @@
 //! A control plane's certificate authority: who signs, who is believed.
 //!
 //! [`Authority`] issues client and server certificates, answers certificate signing requests
-//! ([`request`]) and says who a client certificate stands for. It believes certificates that chain to
+//! ([`request`], and [`approval`] for who may have them signed) and says who a client certificate stands for. It believes certificates that chain to
 //! itself and no others, so one control plane's certificates mean nothing to another.
 
+pub mod approval;
 mod certificate;
 pub mod request;
 #[cfg(test)]

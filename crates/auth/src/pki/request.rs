@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use der::asn1::{AnyRef, ObjectIdentifier};
-use der::{Decode, Encode};
+use der::asn1::{Any, AnyRef, BitString, ObjectIdentifier};
+use der::{Decode, Encode, Sequence};
 use jiff::Timestamp;
 use x509_cert::ext::pkix::{KeyUsages, SubjectAltName, name::GeneralName};
 use x509_cert::name::Name;
-use x509_cert::request::{CertReq, ExtensionReq};
-use x509_cert::spki::AlgorithmIdentifierOwned;
+use x509_cert::request::{CertReqInfo, ExtensionReq};
+use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 
 use super::certificate::{CLIENT_AUTH, COMMON_NAME, ORGANIZATION, SERVER_AUTH, Usages, any};
 use super::verify::texts;
@@ -181,9 +181,10 @@ impl Request {
     }
 
     pub fn from_der(der: &[u8]) -> Result<Self, RequestError> {
-        let request = CertReq::from_der(der)?;
-        check_signature(&request)?;
-        let info = request.info;
+        let signed = Signed::from_der(der)?;
+        let message = signed.info.to_der()?;
+        let info = CertReqInfo::from_der(&message)?;
+        check_signature(&signed, &message, &info.public_key)?;
         let names = alternative_names(&info.attributes)?;
         let count = |is: fn(&GeneralName) -> bool| names.iter().filter(|name| is(name)).count();
         let dns_names = names.iter().filter_map(|name| match name {
@@ -228,16 +229,27 @@ fn alternative_names(attributes: &x509_cert::attr::Attributes) -> Result<Vec<Gen
     Ok(names)
 }
 
-fn check_signature(request: &CertReq) -> Result<(), RequestError> {
-    let key = &request.info.public_key;
-    let (key_kind, signature_kind) = (contents(&key.algorithm)?, contents(&request.algorithm)?);
+/// A request around what is signed, which is kept as it was written: that is what the signature is of.
+#[derive(Sequence)]
+struct Signed {
+    info: Any,
+    algorithm: AlgorithmIdentifierOwned,
+    signature: BitString,
+}
+
+fn check_signature(
+    signed: &Signed,
+    message: &[u8],
+    key: &SubjectPublicKeyInfoOwned,
+) -> Result<(), RequestError> {
+    let (key_kind, signature_kind) = (contents(&key.algorithm)?, contents(&signed.algorithm)?);
     let algorithm = webpki::ALL_VERIFICATION_ALGS.iter().find(|one| {
         one.public_key_alg_id().as_ref() == key_kind && one.signature_alg_id().as_ref() == signature_kind
     });
-    let message = request.info.to_der()?;
+    let signature = signed.signature.as_bytes().ok_or(RequestError::Signature)?;
     algorithm
         .ok_or(RequestError::Signature)?
-        .verify_signature(key.subject_public_key.raw_bytes(), &message, request.signature.raw_bytes())
+        .verify_signature(key.subject_public_key.raw_bytes(), message, signature)
         .map_err(|_| RequestError::Signature)
 }
 

@@ -235,3 +235,71 @@ fn bad_requests() {
     let unknown = authority().sign_request(Signer::LegacyUnknown, &csr, &["flying"], None, now(), YEAR);
     assert_eq!(unknown.unwrap_err(), RequestError::UnknownUsages(vec!["flying".to_owned()]));
 }
+
+#[test]
+fn approval() {
+    use super::approval::{automatic, check_subject, may};
+    use crate::rbac::PolicySnapshot;
+    use serde_json::json;
+
+    let policy = [
+        json!({"kind": "ClusterRole", "metadata": {"name": "one"}, "rules": [
+            {"verbs": ["approve"], "apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "resourceNames": ["example.com/a"]},
+        ]}),
+        json!({"kind": "ClusterRole", "metadata": {"name": "all"}, "rules": [
+            {"verbs": ["sign"], "apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "resourceNames": ["example.com/*"]},
+        ]}),
+        json!({"kind": "ClusterRoleBinding", "metadata": {"name": "one"}, "roleRef": {"kind": "ClusterRole", "name": "one"}, "subjects": [{"kind": "User", "name": "u"}]}),
+        json!({"kind": "ClusterRoleBinding", "metadata": {"name": "all"}, "roleRef": {"kind": "ClusterRole", "name": "all"}, "subjects": [{"kind": "User", "name": "u"}]}),
+    ];
+    let policy = PolicySnapshot::new(&policy);
+    let user = UserInfo::new("u", ["g"]);
+    for (verb, signer, expected) in [
+        ("approve", "example.com/a", true),
+        ("approve", "example.com/b", false),
+        ("sign", "example.com/b", true),
+        ("sign", "other.com/b", false),
+    ] {
+        assert_eq!(may(&policy, &user, verb, signer), expected, "{verb} {signer}");
+    }
+
+    let masters = Request::from_der(&request("me", &["system:masters"], Vec::new())).unwrap();
+    assert!(check_subject("kubernetes.io/kube-apiserver-client", &masters).is_err());
+    assert!(check_subject("example.com/a", &masters).is_ok());
+
+    let node = Request::from_der(&request("system:node:n1", &["system:nodes"], Vec::new())).unwrap();
+    let usages = ["client auth", "digital signature"];
+    let ways = |signer: &str, requester: &str| -> Vec<String> {
+        let ways = automatic(signer, &node, &usages, requester);
+        ways.iter().map(|(attributes, _)| format!("{:?}", attributes.target)).collect()
+    };
+    let kubelet = Signer::ApiserverClientKubelet.name();
+    assert_eq!(ways(kubelet, "system:node:n1").len(), 2);
+    assert!(ways(kubelet, "system:bootstrap:abcdef")[0].contains("\"nodeclient\""));
+    assert_eq!(ways(Signer::ApiserverClient.name(), "system:node:n1").len(), 0);
+}
+
+proptest::proptest! {
+    /// Bytes from anywhere are refused, never a panic.
+    #[test]
+    fn any_bytes(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300), at in 0usize..2000, byte in proptest::num::u8::ANY) {
+        static AUTHORITY: std::sync::LazyLock<Authority> = std::sync::LazyLock::new(authority);
+        static CERTIFICATE: std::sync::LazyLock<Vec<u8>> =
+            std::sync::LazyLock::new(|| der(&AUTHORITY.issue_client("u", &["g"], now(), YEAR).unwrap().certificate));
+        static REQUEST: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| request("u", &["g"], Vec::new()));
+        let _ = Request::from_der(&bytes);
+        let _ = Request::from_pem(&bytes);
+        proptest::prop_assert!(AUTHORITY.verify_client(&[&bytes], now()).is_err());
+        // One byte changed anywhere breaks the signature, or is no change at all.
+        let mut changed = CERTIFICATE.clone();
+        if let Some(place) = changed.get_mut(at) && *place != byte {
+            *place = byte;
+            proptest::prop_assert!(AUTHORITY.verify_client(&[&changed], now()).is_err());
+        }
+        let mut changed = REQUEST.clone();
+        if let Some(place) = changed.get_mut(at) && *place != byte {
+            *place = byte;
+            proptest::prop_assert!(Request::from_der(&changed).is_err());
+        }
+    }
+}

@@ -7,12 +7,14 @@
 pub mod aggregation;
 pub mod escalation;
 mod policy;
+mod pool;
 mod rule;
 #[cfg(test)]
 mod tests;
 pub mod validation;
 
 pub use policy::{PolicySnapshot, ResolvedRules};
+pub use pool::RulePool;
 pub use rule::Rule;
 
 pub const GROUP: &str = "rbac.authorization.k8s.io";

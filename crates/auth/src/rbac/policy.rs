@@ -4,19 +4,20 @@
 //! costs the same whether a control plane has ten bindings or ten thousand.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Rule, rule::quoted};
+use super::{Rule, RulePool, rule::quoted};
 use crate::authorize::{Attributes, Authorizer, Decision};
 use crate::user::{UserInfo, service_account_name};
 
 /// Roles and bindings of one control plane, ready to answer.
 #[derive(Debug, Default)]
 pub struct PolicySnapshot {
-    cluster_roles: HashMap<String, Vec<Rule>>,
+    cluster_roles: HashMap<String, Arc<[Rule]>>,
     /// By namespace, then name.
-    roles: HashMap<String, HashMap<String, Vec<Rule>>>,
+    roles: HashMap<String, HashMap<String, Arc<[Rule]>>>,
     cluster_bindings: Bindings,
     /// By namespace.
     bindings: HashMap<String, Bindings>,
@@ -67,16 +68,21 @@ impl PolicySnapshot {
     /// Builds from objects of the kinds Role, ClusterRole, RoleBinding and ClusterRoleBinding, in any
     /// order; other kinds are ignored, and so are rules and subjects that are not well formed.
     pub fn new<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Self {
+        PolicySnapshot::sharing(objects, &RulePool::new())
+    }
+
+    /// The same, sharing rules with all other policies of a pool.
+    pub fn sharing<'a>(objects: impl IntoIterator<Item = &'a Value>, pool: &RulePool) -> Self {
         let mut policy = PolicySnapshot::default();
         for object in objects {
             let (namespace, name) = (objects::meta::namespace(object), objects::meta::name(object));
             match objects::meta::kind(object) {
                 "ClusterRole" => {
-                    policy.cluster_roles.insert(name.to_owned(), rules_of(object));
+                    policy.cluster_roles.insert(name.to_owned(), pool.shared(rules_of(object)));
                 }
                 "Role" => {
                     let roles = policy.roles.entry(namespace.to_owned()).or_default();
-                    roles.insert(name.to_owned(), rules_of(object));
+                    roles.insert(name.to_owned(), pool.shared(rules_of(object)));
                 }
                 "ClusterRoleBinding" => policy.cluster_bindings.all.push(Binding::new(object, "")),
                 "RoleBinding" => {
@@ -112,7 +118,7 @@ impl PolicySnapshot {
             "Role" => (self.roles.get(namespace).and_then(|roles| roles.get(name)), "role"),
             _ => return Err(format!("unsupported role reference kind: {kind:?}")),
         };
-        found.map(Vec::as_slice).ok_or_else(|| format!("{what}.{} {name:?} not found", super::GROUP))
+        found.map(AsRef::as_ref).ok_or_else(|| format!("{what}.{} {name:?} not found", super::GROUP))
     }
 
     /// Shows the rules of each binding that applies to the user, until the visitor answers something.

@@ -105,6 +105,18 @@ fn decisions_and_their_reasons() {
     );
 }
 
+#[test]
+fn policies_share_what_is_the_same() {
+    let pool = RulePool::new();
+    let objects = crate::bootstrap::objects();
+    let first = PolicySnapshot::sharing(&objects, &pool);
+    let held = pool.len();
+    let second = PolicySnapshot::sharing(&objects, &pool);
+    assert_eq!(pool.len(), held);
+    let rules = |policy: &PolicySnapshot| policy.rules_of_role("ClusterRole", "edit", "").unwrap().as_ptr();
+    assert_eq!(rules(&first), rules(&second));
+}
+
 fn rules(value: Value) -> Vec<Rule> {
     serde_json::from_value(value).unwrap()
 }

@@ -4,6 +4,7 @@ pub mod bootstrap;
 mod claims;
 mod fixed;
 mod issuer;
+pub mod request;
 mod verified;
 
 #[cfg(test)]

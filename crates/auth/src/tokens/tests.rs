@@ -321,3 +321,21 @@ fn static_tokens() {
     assert_eq!(tokens.user(""), None);
     assert!(!format!("{tokens:?}").contains("t1"));
 }
+
+proptest::proptest! {
+    /// Text from anywhere is refused, and so is a good token with one character changed.
+    #[test]
+    fn any_text(text in ".{0,80}", dotted in "[A-Za-z0-9_-]{0,40}\\.[A-Za-z0-9_-]{0,40}\\.[A-Za-z0-9_-]{0,40}", at in 0usize..700, with in "[A-Za-z0-9_.-]") {
+        static ISSUER: std::sync::LazyLock<Issuer> = std::sync::LazyLock::new(|| Issuer::generate(URL).unwrap());
+        static TOKEN: std::sync::LazyLock<String> =
+            std::sync::LazyLock::new(|| ISSUER.issue(&request(), now()).unwrap().into_exposed());
+        proptest::prop_assert!(ISSUER.verify(&text, None, now()).is_err());
+        proptest::prop_assert!(ISSUER.verify(&dotted, None, now()).is_err());
+        let _ = BootstrapToken::parse(&text);
+        let mut changed = TOKEN.clone();
+        if changed.get(at..=at).is_some_and(|old| old != with) {
+            changed.replace_range(at..=at, &with);
+            proptest::prop_assert!(ISSUER.verify(&changed, None, now()).is_err());
+        }
+    }
+}
