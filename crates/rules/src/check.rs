@@ -35,6 +35,14 @@ impl Variable {
     }
 }
 
+/// A field, before it is known how it is read: its name, and what is known of its value.
+struct Member {
+    name: Arc<str>,
+    ty: Ty,
+    place: Option<TypeId>,
+    extent: Extent,
+}
+
 /// A checked expression.
 #[derive(Debug)]
 pub(crate) struct Checked {
@@ -124,10 +132,11 @@ impl<'a> Checker<'a> {
     }
 
     fn ident(&mut self, at: usize, name: &str) -> Outcome {
-        if let Some((slot, variable)) = self.scope.iter_mut().enumerate().rev().find(|(_, v)| v.name == name) {
+        if let Some((slot, variable)) = self.scope.iter_mut().enumerate().rev().find(|(_, v)| v.name == name)
+        {
             variable.used = true;
             let (ty, place, extent) = (variable.ty.clone(), variable.place, variable.extent);
-            return Ok(Checked { op: Op::Var(slot), ty, place, extent, cost: 1 });
+            return Ok(Checked { op: Op::Var { slot, name: name.into() }, ty, place, extent, cost: 1 });
         }
         match TYPE_NAMES.iter().find(|(known, _)| *known == name) {
             Some((_, runtime)) => constant(Val::Type(runtime), Ty::Type),
@@ -139,7 +148,9 @@ impl<'a> Checker<'a> {
     fn dotted(&self, expr: &Expr) -> Option<String> {
         match &expr.kind {
             Kind::Ident(name) => (!self.scope.iter().any(|v| v.name == *name)).then(|| name.clone()),
-            Kind::Select { operand, field, optional: false } => Some(format!("{}.{field}", self.dotted(operand)?)),
+            Kind::Select { operand, field, optional: false } => {
+                Some(format!("{}.{field}", self.dotted(operand)?))
+            }
             _ => None,
         }
     }
@@ -158,7 +169,7 @@ impl<'a> Checker<'a> {
             let op = Op::Definition(name.as_str().into());
             return Ok(Checked { op, ty: ty.clone(), cost: 1, ..operand });
         }
-        let (field, ty, place, extent) = self.field_of(at, &operand, field)?;
+        let Member { name: field, ty, place, extent } = self.field_of(at, &operand, field)?;
         let cost = operand.cost.saturating_add(1);
         let chained = matches!(operand.ty, Ty::Optional(_));
         let ty = if (optional || chained) && !matches!(ty, Ty::Optional(_)) { Ty::optional(ty) } else { ty };
@@ -172,45 +183,43 @@ impl<'a> Checker<'a> {
             return Err(Issue::new(at, "invalid argument to has() macro"));
         };
         let operand = self.check(operand)?;
-        let (field, ..) = self.field_of(argument.at, &operand, field)?;
+        let field = self.field_of(argument.at, &operand, field)?.name;
         let cost = operand.cost.saturating_add(1);
         let op = Op::Has { operand: Box::new(operand.op), field };
         Ok(Checked { op, ty: Ty::Bool, place: None, extent: SCALAR, cost })
     }
 
-    #[allow(clippy::type_complexity)]
-    fn field_of(
-        &self,
-        at: usize,
-        operand: &Checked,
-        field: &str,
-    ) -> Result<(Arc<str>, Ty, Option<TypeId>, Extent), Issue> {
-        let unknown = Extent { size: MAX_REQUEST_BYTES, element: MAX_REQUEST_BYTES };
+    fn field_of(&self, at: usize, operand: &Checked, field: &str) -> Result<Member, Issue> {
+        let undefined = || Issue::new(at, format!("undefined field '{field}'"));
         let ty = match &operand.ty {
             Ty::Optional(inner) => inner,
             ty => ty,
         };
         match ty {
-            Ty::Dyn | Ty::Host => Ok((field.into(), Ty::Dyn, None, unknown)),
-            Ty::Map(_, value) => match operand.place.map(|id| self.types.place(id)).map(|p| (p, p.shape())) {
-                Some((p, Shape::Map { value: id })) => {
-                    Ok((field.into(), (**value).clone(), Some(*id), extent_of(p.to(*id))))
-                }
-                _ => Ok((field.into(), (**value).clone(), None, Extent { size: operand.extent.element, element: MAX_REQUEST_BYTES })),
-            },
+            Ty::Dyn | Ty::Host => {
+                let extent = Extent { size: MAX_REQUEST_BYTES, element: MAX_REQUEST_BYTES };
+                Ok(Member { name: field.into(), ty: Ty::Dyn, place: None, extent })
+            }
+            Ty::Map(_, value) => {
+                let (place, extent) = self.element_of(operand);
+                Ok(Member { name: field.into(), ty: (**value).clone(), place, extent })
+            }
             Ty::Object(id) => {
                 let place = self.types.place(*id);
-                let Shape::Object { fields } = place.shape() else {
-                    return Err(Issue::new(at, format!("undefined field '{field}'")));
-                };
+                let Shape::Object { fields } = place.shape() else { return Err(undefined()) };
                 // A name in backquotes is the property's own.
-                let escaped = if fields.contains_key(field) { Some(field.into()) } else { escape(field) };
+                let backquoted = field.contains(['.', '-', '/']);
+                let escaped = if backquoted { escape(field) } else { Some(field.into()) };
                 let found = escaped.and_then(|name| fields.get_key_value(name.as_str()));
-                let Some((name, declared)) = found else {
-                    return Err(Issue::new(at, format!("undefined field '{field}'")));
-                };
+                let (name, declared) = found.ok_or_else(undefined)?;
                 let place = place.to(declared.of);
-                Ok((name.as_str().into(), Ty::of(place, declared.of), Some(declared.of), extent_of(place)))
+                let ty = Ty::of(place, declared.of);
+                Ok(Member {
+                    name: name.as_str().into(),
+                    ty,
+                    place: Some(declared.of),
+                    extent: extent_of(place),
+                })
             }
             other => Err(Issue::new(at, format!("type '{other}' does not support field selection"))),
         }
@@ -239,7 +248,9 @@ impl<'a> Checker<'a> {
     /// Where the elements of a list or the values of a map come from, and how large they are.
     pub(crate) fn element_of(&self, container: &Checked) -> (Option<TypeId>, Extent) {
         match container.place.map(|id| self.types.place(id)).map(|p| (p, p.shape())) {
-            Some((p, Shape::List { item: id, .. } | Shape::Map { value: id })) => (Some(*id), extent_of(p.to(*id))),
+            Some((p, Shape::List { item: id, .. } | Shape::Map { value: id })) => {
+                (Some(*id), extent_of(p.to(*id)))
+            }
             _ => (None, Extent { size: container.extent.element, element: container.extent.element }),
         }
     }
@@ -338,7 +349,8 @@ impl<'a> Checker<'a> {
             _ => Extent { size, element },
         };
         // What a list holds keeps its place in the schema when it is taken out of the list again.
-        let place = args.first().filter(|_| matches!(name, "_+_" | "reverse" | "slice" | "sort" | "distinct"));
+        let place =
+            args.first().filter(|_| matches!(name, "_+_" | "reverse" | "slice" | "sort" | "distinct"));
         let place = place.and_then(|first| first.place);
         let op = self.call_op(at, fitting, args)?;
         Ok(Checked { op, ty, place, extent, cost })
@@ -455,7 +467,8 @@ impl<'a> Checker<'a> {
 fn host_call(name: &str, args: Vec<Checked>) -> Checked {
     // A call out of the process is dear: upstream reckons authorization checks at this price.
     let call_cost = if name == "check" { 350_000 } else { 1 };
-    let cost = args.iter().fold(call_cost, |sum: u64, a| sum.saturating_add(a.cost).saturating_add(traversal(1)));
+    let cost =
+        args.iter().fold(call_cost, |sum: u64, a| sum.saturating_add(a.cost).saturating_add(traversal(1)));
     let mut ops = args.into_iter().map(|a| a.op);
     let target = ops.next().unwrap_or(Op::Const(Val::Null));
     let op = Op::Host { target: Box::new(target), method: name.into(), args: ops.collect() };

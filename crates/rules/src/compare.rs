@@ -47,11 +47,12 @@ fn lists_equal(a: &List<'_>, b: &List<'_>, depth: u16, meter: &mut Meter) -> Res
     if a.len() != b.len() {
         return Ok(false);
     }
-    let unordered = [a, b].into_iter().any(|list| list_type(list.place()).is_some_and(|t| *t != ListType::Atomic));
+    let unordered =
+        [a, b].into_iter().any(|list| list_type(list.place()).is_some_and(|t| *t != ListType::Atomic));
     for (index, left) in a.iter().enumerate() {
         meter.charge(1)?;
         let straight = b.get(index).map_or(Ok(false), |right| equal_within(&left, &right, depth, meter))?;
-        if !straight && !(unordered && has(b, &left, depth, meter)?) {
+        if !(straight || unordered && has(b, &left, depth, meter)?) {
             return Ok(false);
         }
     }

@@ -41,7 +41,7 @@ impl<'a, 'm> Machine<'a, 'm> {
     pub fn eval(&mut self, op: &'a Op) -> Outcome<'a> {
         match op {
             Op::Const(value) => Ok(value.clone()),
-            Op::Var(slot) => self.variable(*slot),
+            Op::Var { slot, name } => self.variable(*slot, name),
             Op::Definition(name) => self.definition(name),
             Op::Select { operand, field, optional } => self.select(operand, field, *optional),
             Op::Has { operand, field } => self.has(operand, field),
@@ -60,9 +60,9 @@ impl<'a, 'm> Machine<'a, 'm> {
         }
     }
 
-    fn variable(&mut self, slot: usize) -> Outcome<'a> {
+    fn variable(&mut self, slot: usize, name: &str) -> Outcome<'a> {
         self.meter.charge(1)?;
-        self.stack.get(slot).cloned().flatten().ok_or_else(|| EvalError::Unbound(format!("variable {slot}")))
+        self.stack.get(slot).cloned().flatten().ok_or_else(|| EvalError::Unbound(name.to_owned()))
     }
 
     fn definition(&mut self, name: &'a str) -> Outcome<'a> {
@@ -141,7 +141,8 @@ impl<'a, 'm> Machine<'a, 'm> {
     fn pattern(&mut self, pattern: &'a Pattern) -> Outcome<'a> {
         let Val::Str(text) = self.eval(&pattern.text)? else { return Err(EvalError::NoSuchOverload) };
         let length = pattern.regex.as_str().len() as u64;
-        self.meter.charge(traversal(text.len() as u64 + 1).saturating_mul(length.div_ceil(4)).saturating_add(1))?;
+        self.meter
+            .charge(traversal(text.len() as u64 + 1).saturating_mul(length.div_ceil(4)).saturating_add(1))?;
         let owned = |found: regex::Match<'_>| Val::from(found.as_str().to_owned());
         match pattern.usage {
             PatternUse::Matches => Ok(pattern.regex.is_match(&text).into()),
@@ -316,7 +317,9 @@ impl<'a> State<'a> {
                 self.keys.push(key);
                 self.items.push(element);
             }
-            (FoldKind::TransformMap, value) => insert_new(&mut self.entries, &first.unwrap_or(Val::Null), value)?,
+            (FoldKind::TransformMap, value) => {
+                insert_new(&mut self.entries, &first.unwrap_or(Val::Null), value)?
+            }
             (FoldKind::TransformMapEntry, Val::Map(map)) => {
                 for (key, value) in map.iter() {
                     insert_new(&mut self.entries, &key, value)?;
@@ -337,7 +340,9 @@ impl<'a> State<'a> {
             FoldKind::ExistsOne => Ok((self.count == 1).into()),
             FoldKind::Map | FoldKind::Filter => Ok(self.items.into()),
             FoldKind::SortBy => sort_by_keys(self.items, self.keys, meter),
-            FoldKind::TransformMap | FoldKind::TransformMapEntry => Ok(Val::Map(Map::Owned(Arc::new(self.entries)))),
+            FoldKind::TransformMap | FoldKind::TransformMapEntry => {
+                Ok(Val::Map(Map::Owned(Arc::new(self.entries))))
+            }
         }
     }
 }
@@ -360,7 +365,8 @@ fn indexed<'a>(list: &List<'a>) -> Vec<Turn<'a>> {
 }
 
 fn insert_new<'a>(into: &mut BTreeMap<Key, Val<'a>>, key: &Val<'a>, value: Val<'a>) -> Result<(), EvalError> {
-    let found = Key::of(key).ok_or_else(|| EvalError::function(format!("unsupported key type: {}", key.type_name())))?;
+    let found = Key::of(key)
+        .ok_or_else(|| EvalError::function(format!("unsupported key type: {}", key.type_name())))?;
     match into.insert(found, value) {
         None => Ok(()),
         Some(_) => Err(EvalError::function(format!("Failed with repeated key: {key}"))),
@@ -400,7 +406,8 @@ fn owned<'a>(json: Json, depth: u16) -> Outcome<'a> {
             items.into_iter().map(|item| owned(item, depth)).collect::<Result<Vec<_>, _>>()?.into()
         }
         Json::Object(entries) => {
-            let entries = entries.into_iter().map(|(key, value)| Ok((Key::Str(key.into()), owned(value, depth)?)));
+            let entries =
+                entries.into_iter().map(|(key, value)| Ok((Key::Str(key.into()), owned(value, depth)?)));
             Val::Map(Map::Owned(Arc::new(entries.collect::<Result<BTreeMap<_, _>, EvalError>>()?)))
         }
     })

@@ -5,6 +5,10 @@ use crate::library::Extent;
 use crate::program::{Fold, FoldKind, Op};
 use crate::syntax::{Expr, Issue, Kind};
 use crate::ty::Ty;
+use crate::types::TypeId;
+
+/// What is known of the result of a macro.
+type Folded = (Ty, Option<TypeId>, Extent);
 
 /// A macro over a range: how many variables, whether there may be a filter before the body.
 struct Form {
@@ -42,10 +46,17 @@ const FORMS: [Form; 19] = [
 
 impl Checker<'_> {
     /// The call as a macro, if it is one.
-    pub(crate) fn expand(&mut self, at: usize, target: Option<&Expr>, name: &str, args: &[Expr]) -> Option<Outcome> {
+    pub(crate) fn expand(
+        &mut self,
+        at: usize,
+        target: Option<&Expr>,
+        name: &str,
+        args: &[Expr],
+    ) -> Option<Outcome> {
         match (target, name, args) {
             (None, "has", [argument]) => return Some(self.has(at, argument)),
-            (Some(target), "bind", [variable, init, body]) if matches!(&target.kind, Kind::Ident(n) if n == "cel") => {
+            (Some(target), "bind", [variable, init, body]) if matches!(&target.kind, Kind::Ident(n) if n == "cel") =>
+            {
                 return Some(self.bind(variable, init, body));
             }
             (Some(target), "optMap" | "optFlatMap", [variable, body]) => {
@@ -89,17 +100,27 @@ impl Checker<'_> {
                 return Err(no_overload(at, "_&&_", false, &[&Ty::Bool, &test.ty]));
             }
         }
-        let turn = kind.turn_cost().saturating_add(body.cost).saturating_add(filter.as_ref().map_or(0, |f| f.cost));
+        let turn =
+            kind.turn_cost().saturating_add(body.cost).saturating_add(filter.as_ref().map_or(0, |f| f.cost));
         let cost = range.cost.saturating_add(range.extent.size.saturating_mul(turn)).saturating_add(1);
         let (ty, place, extent) = self.fold_result(at, kind, &range, &body)?;
-        let fold = Fold { kind, range: range.op, two: variables.len() == 2, filter: filter.map(|f| f.op), body: body.op };
+        let fold = Fold {
+            kind,
+            range: range.op,
+            two: variables.len() == 2,
+            filter: filter.map(|f| f.op),
+            body: body.op,
+        };
         Ok(Checked { op: Op::Fold(Box::new(fold)), ty, place, extent, cost })
     }
 
     fn loop_variables(&self, at: usize, range: &Checked, variables: &[Expr]) -> Result<Vec<Variable>, Issue> {
         let (place, extent) = self.element_of(range);
         let element = |name: String, ty: Ty| Variable { place, extent, ..Variable::new(name, ty) };
-        let key = |name: String, ty: Ty| Variable { extent: Extent { size: 1024, element: 1 }, ..Variable::new(name, ty) };
+        let key = |name: String, ty: Ty| Variable {
+            extent: Extent { size: 1024, element: 1 },
+            ..Variable::new(name, ty)
+        };
         let names: Vec<String> = variables.iter().map(variable_name).collect::<Result<_, _>>()?;
         match (&range.ty, names.as_slice()) {
             (Ty::List(item), [name]) => Ok(vec![element(name.clone(), (**item).clone())]),
@@ -115,19 +136,20 @@ impl Checker<'_> {
             }
             (ty, _) => Err(Issue::new(
                 at,
-                format!("expression of type '{ty}' cannot be range of a comprehension (must be list, map, or dynamic)"),
+                format!(
+                    "expression of type '{ty}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                ),
             )),
         }
     }
 
-    #[allow(clippy::type_complexity)]
     fn fold_result(
         &self,
         at: usize,
         kind: FoldKind,
         range: &Checked,
         body: &Checked,
-    ) -> Result<(Ty, Option<crate::types::TypeId>, Extent), Issue> {
+    ) -> Result<Folded, Issue> {
         let of_body = Extent { size: range.extent.size, element: body.extent.size };
         let key = match &range.ty {
             Ty::Map(key, _) => (**key).clone(),
@@ -135,7 +157,9 @@ impl Checker<'_> {
             _ => Ty::Dyn,
         };
         Ok(match kind {
-            FoldKind::All | FoldKind::Exists | FoldKind::ExistsOne => (Ty::Bool, None, Extent { size: 1, element: 1 }),
+            FoldKind::All | FoldKind::Exists | FoldKind::ExistsOne => {
+                (Ty::Bool, None, Extent { size: 1, element: 1 })
+            }
             FoldKind::Map => (Ty::list(body.ty.clone()), None, of_body),
             FoldKind::Filter => match &range.ty {
                 Ty::Map(key, _) => (Ty::List(key.clone()), None, range.extent),
@@ -148,7 +172,9 @@ impl Checker<'_> {
             FoldKind::SortBy => (range.ty.clone(), range.place, range.extent),
             FoldKind::TransformMap => (Ty::Map(key.into(), body.ty.clone().into()), None, of_body),
             FoldKind::TransformMapEntry => match &body.ty {
-                Ty::Map(..) => (body.ty.clone(), None, Extent { size: range.extent.size, element: body.extent.element }),
+                Ty::Map(..) => {
+                    (body.ty.clone(), None, Extent { size: range.extent.size, element: body.extent.element })
+                }
                 ty if ty.is_dynamic() => (Ty::Map(Ty::Dyn.into(), Ty::Dyn.into()), None, of_body),
                 ty => return Err(Issue::new(at, format!("expected type 'map' but found '{ty}'"))),
             },
@@ -184,7 +210,9 @@ impl Checker<'_> {
         let ty = match &body.ty {
             ty if !flat => Ty::optional(ty.clone()),
             ty @ (Ty::Optional(_) | Ty::Dyn | Ty::Host) => ty.clone(),
-            ty => return Err(Issue::new(at, format!("expected type 'optional_type({ty})' but found '{ty}'"))),
+            ty => {
+                return Err(Issue::new(at, format!("expected type 'optional_type({ty})' but found '{ty}'")));
+            }
         };
         let cost = target.cost.saturating_add(body.cost).saturating_add(3);
         let op = Op::IfPresent { target: Box::new(target.op), body: Box::new(body.op), flat };

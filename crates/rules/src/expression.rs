@@ -89,20 +89,36 @@ impl Expression {
         checker.definitions = &definitions;
         let checked = parse(source).and_then(|expr| checker.check(&expr));
         let checked = checked.map_err(|issue| CompileError::Invalid(issue.render(source)))?;
-        Ok(Expression { program: checked.op, result: checked.ty, cost: checked.cost, variables: places, types })
+        Ok(Expression {
+            program: checked.op,
+            result: checked.ty,
+            cost: checked.cost,
+            variables: places,
+            types,
+        })
     }
 
     /// As [`Expression::compile`], for an expression that must be true or false.
-    pub fn compile_bool(source: &str, variables: &[(&str, VariableType)]) -> Result<Expression, CompileError> {
+    pub fn compile_bool(
+        source: &str,
+        variables: &[(&str, VariableType)],
+    ) -> Result<Expression, CompileError> {
         Self::compile_as(source, variables, &Ty::Bool)
     }
 
     /// As [`Expression::compile`], for an expression that must be text.
-    pub fn compile_string(source: &str, variables: &[(&str, VariableType)]) -> Result<Expression, CompileError> {
+    pub fn compile_string(
+        source: &str,
+        variables: &[(&str, VariableType)],
+    ) -> Result<Expression, CompileError> {
         Self::compile_as(source, variables, &Ty::Str)
     }
 
-    fn compile_as(source: &str, variables: &[(&str, VariableType)], wanted: &Ty) -> Result<Expression, CompileError> {
+    fn compile_as(
+        source: &str,
+        variables: &[(&str, VariableType)],
+        wanted: &Ty,
+    ) -> Result<Expression, CompileError> {
         let expression = Self::compile(source, variables)?;
         if expression.result.may_be(wanted) {
             Ok(expression)
@@ -120,7 +136,9 @@ impl Expression {
     pub fn evaluate(&self, bindings: &Bindings<'_>, budget: &mut Budget) -> Result<Value, EvalError> {
         let mut meter = Meter::new(PER_CALL_LIMIT.min(budget.remaining()));
         let outcome = self.run(bindings, &mut meter).and_then(|value| {
-            value.to_json().ok_or_else(|| EvalError::function(format!("{} has no JSON form", value.type_name())))
+            value
+                .to_json()
+                .ok_or_else(|| EvalError::function(format!("{} has no JSON form", value.type_name())))
         });
         budget.take(meter.spent());
         outcome

@@ -11,17 +11,38 @@ use crate::value::Val;
 pub(crate) enum Op {
     Const(Val<'static>),
     /// A variable, by its place on the stack: the declared ones first, then those that macros bind.
-    Var(usize),
+    Var {
+        slot: usize,
+        name: Arc<str>,
+    },
     /// `variables.name`: evaluated when it is first asked for.
     Definition(Arc<str>),
-    Select { operand: Box<Op>, field: Arc<str>, optional: bool },
-    Has { operand: Box<Op>, field: Arc<str> },
-    Index { operand: Box<Op>, index: Box<Op>, optional: bool },
+    Select {
+        operand: Box<Op>,
+        field: Arc<str>,
+        optional: bool,
+    },
+    Has {
+        operand: Box<Op>,
+        field: Arc<str>,
+    },
+    Index {
+        operand: Box<Op>,
+        index: Box<Op>,
+        optional: bool,
+    },
     /// The overloads that the types allow; the values decide among them.
-    Call { overloads: Box<[&'static Overload]>, args: Box<[Op]> },
+    Call {
+        overloads: Box<[&'static Overload]>,
+        args: Box<[Op]>,
+    },
     /// A regular expression known beforehand.
     Pattern(Box<Pattern>),
-    Host { target: Box<Op>, method: Arc<str>, args: Box<[Op]> },
+    Host {
+        target: Box<Op>,
+        method: Arc<str>,
+        args: Box<[Op]>,
+    },
     And(Box<[Op]>),
     Or(Box<[Op]>),
     Conditional(Box<[Op; 3]>),
@@ -31,7 +52,11 @@ pub(crate) enum Op {
     /// `cel.bind`: one more variable for the body.
     Bind(Box<[Op; 2]>),
     /// `optMap`, `optFlatMap`: the body sees what is inside of the optional.
-    IfPresent { target: Box<Op>, body: Box<Op>, flat: bool },
+    IfPresent {
+        target: Box<Op>,
+        body: Box<Op>,
+        flat: bool,
+    },
 }
 
 #[derive(Debug)]

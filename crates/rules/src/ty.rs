@@ -82,7 +82,9 @@ impl Ty {
             (a, b) if a == b => Some(a.clone()),
             (Ty::Null, t) | (t, Ty::Null) if t.nullable() => Some(t.clone()),
             (Ty::List(a), Ty::List(b)) => a.agree(b).map(Ty::list),
-            (Ty::Map(ka, va), Ty::Map(kb, vb)) => Some(Ty::Map(Arc::new(ka.agree(kb)?), Arc::new(va.agree(vb)?))),
+            (Ty::Map(ka, va), Ty::Map(kb, vb)) => {
+                Some(Ty::Map(Arc::new(ka.agree(kb)?), Arc::new(va.agree(vb)?)))
+            }
             (Ty::Optional(a), Ty::Optional(b)) => a.agree(b).map(Ty::optional),
             _ => None,
         }

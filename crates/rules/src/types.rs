@@ -34,10 +34,17 @@ pub(crate) enum Shape {
     Bytes,
     Duration,
     Timestamp,
-    List { item: TypeId, list: ListType },
-    Map { value: TypeId },
+    List {
+        item: TypeId,
+        list: ListType,
+    },
+    Map {
+        value: TypeId,
+    },
     /// By the name that expressions use; see [`escape`].
-    Object { fields: BTreeMap<CompactString, Field> },
+    Object {
+        fields: BTreeMap<CompactString, Field>,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -164,7 +171,11 @@ impl Types {
                 let item = self.declare(items, items.node().embedded_resource)?;
                 let fitting = (MAX_REQUEST_BYTES - 2) / (self.get(item).min_bytes + 1);
                 let max_size = constraints.and_then(|c| c.max_items).unwrap_or(fitting);
-                Some(Declared { shape: Shape::List { item, list: node.list_type.clone() }, max_size, min_bytes: 2 })
+                Some(Declared {
+                    shape: Shape::List { item, list: node.list_type.clone() },
+                    max_size,
+                    min_bytes: 2,
+                })
             }
             Type::Object => self.object(at, resource_root),
         }
@@ -185,7 +196,8 @@ impl Types {
             let property = at.to(*id);
             let Some(of) = self.declare(property, property.node().embedded_resource) else { continue };
             if node.required.contains(name) && property.node().default.is_none() {
-                min_bytes = min_bytes.saturating_add(name.len() as u64 + 4).saturating_add(self.get(of).min_bytes);
+                min_bytes =
+                    min_bytes.saturating_add(name.len() as u64 + 4).saturating_add(self.get(of).min_bytes);
             }
             if let Some(escaped) = escape(name) {
                 fields.insert(escaped, Field { name: name.clone(), of });
@@ -201,9 +213,11 @@ impl Types {
     fn add_resource_fields(&mut self, fields: &mut BTreeMap<CompactString, Field>) {
         let text = self.add(Declared { shape: Shape::Str, max_size: MAX_REQUEST_BYTES - 2, min_bytes: 2 });
         let name = self.add(Declared { shape: Shape::Str, max_size: 253, min_bytes: 2 });
-        let field = |name: &'static str, of| (CompactString::const_new(name), Field { name: name.into(), of });
+        let field =
+            |name: &'static str, of| (CompactString::const_new(name), Field { name: name.into(), of });
         let visible = BTreeMap::from([field("name", name), field("generateName", name)]);
-        let metadata = self.add(Declared { shape: Shape::Object { fields: visible }, max_size: 2, min_bytes: 2 });
+        let metadata =
+            self.add(Declared { shape: Shape::Object { fields: visible }, max_size: 2, min_bytes: 2 });
         fields.extend([field("apiVersion", text), field("kind", text), field("metadata", metadata)]);
     }
 }
@@ -236,8 +250,27 @@ pub(crate) fn elements_correlate(at: Cursor<'_>) -> bool {
 }
 
 const KEYWORDS: [&str; 21] = [
-    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
-    "loop", "package", "namespace", "return", "var", "void", "while",
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
 
 /// A property's name as an expression must write it; none if it cannot be written.

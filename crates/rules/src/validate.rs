@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use compact_str::CompactString;
-use objects::field::{Error, ErrorList};
 use objects::Path;
+use objects::field::{Error, ErrorList};
 use serde_json::Value;
 
 use crate::budget::{Budget, Meter, PER_CALL_LIMIT};
@@ -16,7 +16,8 @@ use crate::value::Val;
 
 /// Longest message that a `messageExpression` may give.
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
-const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, no further validation rules will be run";
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
 
 /// What the rules say of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,7 +30,13 @@ pub struct Review {
 impl CompiledRules {
     /// Checks a value, and on update what it was before. `path` is where the value stands: empty for a whole object.
     #[must_use]
-    pub fn validate(&self, value: &Value, old: Option<&Value>, path: &Path, budget: &mut Budget) -> ErrorList {
+    pub fn validate(
+        &self,
+        value: &Value,
+        old: Option<&Value>,
+        path: &Path,
+        budget: &mut Budget,
+    ) -> ErrorList {
         self.review(value, old, path, budget).errors
     }
 
@@ -68,6 +75,16 @@ impl<'a> Pair<'a> {
         Pair { value, old, current, nearest }
     }
 
+    /// A field of the value. Of a whole object, `apiVersion` and `kind` are never ratcheted: both versions of it were
+    /// converted to the same.
+    fn field(self, name: &str, value: &'a Value, old: Option<&'a Value>) -> Pair<'a> {
+        let part = self.part(value, old);
+        if self.nearest.is_none() && matches!(name, "apiVersion" | "kind") {
+            return Pair { current: None, nearest: None, ..part };
+        }
+        part
+    }
+
     fn unchanged(self) -> bool {
         self.current.or(self.nearest).is_some_and(|(new, old)| new == old)
     }
@@ -90,12 +107,12 @@ impl<'r> Walk<'r, '_> {
             return;
         }
         for rule in &station.rules {
-            if self.budget.remaining() == 0 {
-                self.review.errors.push(Error::invalid(path, station.type_name, OUT_OF_BUDGET));
-                self.budget.exhaust();
-            }
             if self.budget.is_exhausted() {
                 return;
+            }
+            if self.budget.remaining() == 0 {
+                self.review.errors.push(Error::invalid(path, station.type_name, OUT_OF_BUDGET));
+                return self.budget.exhaust();
             }
             self.run(station, rule, pair, path);
         }
@@ -108,7 +125,7 @@ impl<'r> Walk<'r, '_> {
             Value::Object(entries) => {
                 let old = pair.old.and_then(Value::as_object).filter(|_| station.entries_correlate);
                 for (name, value) in entries {
-                    let part = pair.part(value, old.and_then(|old| old.get(name)));
+                    let part = pair.field(name, value, old.and_then(|old| old.get(name)));
                     if let Some(additional) = station.additional {
                         self.visit(additional, part, &path.key(name));
                     }
@@ -249,9 +266,7 @@ impl<'r> Walk<'r, '_> {
 
 /// The keys of an element of a keyed list as one text.
 fn identity(item: &Value, keys: &[CompactString]) -> String {
-    let parts: Vec<String> = keys
-        .iter()
-        .map(|key| item.get(key.as_str()).map_or_else(String::new, ToString::to_string))
-        .collect();
+    let parts: Vec<String> =
+        keys.iter().map(|key| item.get(key.as_str()).map_or_else(String::new, ToString::to_string)).collect();
     parts.join("\u{0}")
 }

@@ -232,7 +232,9 @@ impl<'a> Val<'a> {
             },
             Json::String(text) => match shape {
                 Some(Shape::Bytes) => time::base64(text).map_or_else(|| text.as_str().into(), Val::Bytes),
-                Some(Shape::Duration) => time::parse_duration(text).map_or_else(|| text.as_str().into(), Val::Duration),
+                Some(Shape::Duration) => {
+                    time::parse_duration(text).map_or_else(|| text.as_str().into(), Val::Duration)
+                }
                 Some(Shape::Timestamp) => {
                     time::parse_date_or_time(text).map_or_else(|| text.as_str().into(), Val::Timestamp)
                 }
@@ -297,7 +299,9 @@ impl<'a> Val<'a> {
             Val::Bytes(bytes) => Json::String(time::to_base64(bytes)),
             Val::Duration(nanos) => Json::String(time::show_duration(*nanos)),
             Val::Timestamp(timestamp) => Json::String(time::show_timestamp(*timestamp)),
-            Val::List(list) => Json::Array(list.iter().map(|v| v.to_json_within(depth)).collect::<Option<_>>()?),
+            Val::List(list) => {
+                Json::Array(list.iter().map(|v| v.to_json_within(depth)).collect::<Option<_>>()?)
+            }
             Val::Map(Map::Json { entries, .. }) => Json::Object((*entries).clone()),
             Val::Map(map) => Json::Object(
                 map.iter()

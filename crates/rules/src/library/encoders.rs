@@ -5,9 +5,12 @@ use crate::error::EvalError;
 use crate::value::Val;
 
 pub(super) const OVERLOADS: &[Overload] = &[
-    function("base64.encode", &[T::Bytes], T::Str, |v, _| {
-        take!(v, [Val::Bytes(bytes)] => Ok(time::to_base64(bytes).into()))
-    })
+    function(
+        "base64.encode",
+        &[T::Bytes],
+        T::Str,
+        |v, _| take!(v, [Val::Bytes(bytes)] => Ok(time::to_base64(bytes).into())),
+    )
     .cost(Cost::Scan(0))
     .size(Size::Product),
     function("base64.decode", &[T::Str], T::Bytes, |v, _| {

@@ -8,9 +8,12 @@ use super::{Cost, Opaque, OpaqueKind, Overload, Size, T, function, member, take,
 use crate::error::EvalError;
 use crate::value::Val;
 
+/// A name, and the function that says what is wrong with a text.
+type Row = (&'static str, fn(&str) -> Vec<String>);
+
 /// A row of the table below.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Format(&'static (&'static str, fn(&str) -> Vec<String>));
+pub(crate) struct Format(&'static Row);
 
 impl Format {
     pub fn name(self) -> &'static str {
@@ -21,7 +24,7 @@ impl Format {
 const FORMAT: T = T::Opaque(OpaqueKind::Format);
 const FOUND: T = T::Optional(&T::List(&T::Str));
 
-static FORMATS: [(&str, fn(&str) -> Vec<String>); 13] = [
+static FORMATS: [Row; 13] = [
     ("dns1123Label", |t| names::dns1123_label(t)),
     ("dns1123Subdomain", |t| names::dns1123_subdomain(t)),
     ("dns1035Label", |t| names::dns1035_label(t)),

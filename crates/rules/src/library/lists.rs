@@ -123,7 +123,9 @@ fn position<'a>(
     meter: &mut Meter,
 ) -> Outcome<'a> {
     for index in indexes {
-        if let Some(item) = list.get(index) && equal(&item, wanted, meter)? {
+        if let Some(item) = list.get(index)
+            && equal(&item, wanted, meter)?
+        {
             return Ok(Val::Int(i64::try_from(index).unwrap_or(i64::MAX)));
         }
     }

@@ -13,8 +13,16 @@ type Outcome<'a> = Result<Val<'a>, EvalError>;
 const NUMBERS: T = T::List(&T::Dyn);
 
 pub(super) const OVERLOADS: &[Overload] = &[
-    function("math.greatest", &[NUMBERS], T::Dyn, |v, meter| extreme(v, Ordering::Greater, meter)).size(Size::AtMost(1)),
-    function("math.least", &[NUMBERS], T::Dyn, |v, meter| extreme(v, Ordering::Less, meter)).size(Size::AtMost(1)),
+    function("math.greatest", &[NUMBERS], T::Dyn, |v, meter| extreme(v, Ordering::Greater, meter))
+        .size(Size::AtMost(1)),
+    function("math.least", &[NUMBERS], T::Dyn, |v, meter| extreme(v, Ordering::Less, meter))
+        .size(Size::AtMost(1)),
+    function("math.greatest", &[T::Int], T::Int, itself),
+    function("math.greatest", &[T::Uint], T::Uint, itself),
+    function("math.greatest", &[T::Double], T::Double, itself),
+    function("math.least", &[T::Int], T::Int, itself),
+    function("math.least", &[T::Uint], T::Uint, itself),
+    function("math.least", &[T::Double], T::Double, itself),
     function("math.ceil", &[T::Double], T::Double, |v, _| double(v, f64::ceil)),
     function("math.floor", &[T::Double], T::Double, |v, _| double(v, f64::floor)),
     function("math.round", &[T::Double], T::Double, |v, _| double(v, f64::round)),
@@ -28,10 +36,12 @@ pub(super) const OVERLOADS: &[Overload] = &[
     function("math.isInf", &[T::Double], T::Bool, |v, _| test(v, f64::is_infinite)),
     function("math.isNaN", &[T::Double], T::Bool, |v, _| test(v, f64::is_nan)),
     function("math.isFinite", &[T::Double], T::Bool, |v, _| test(v, f64::is_finite)),
-    function("math.abs", &[T::Int], T::Int, |v, _| take!(v, [Val::Int(i)] => {
-        i.checked_abs().map(Val::Int).ok_or(EvalError::Overflow("integer"))
-    })),
-    function("math.abs", &[T::Uint], T::Uint, |v, _| take!(v, [value] => Ok(value.clone()))),
+    function("math.abs", &[T::Int], T::Int, |v, _| {
+        take!(v, [Val::Int(i)] => {
+            i.checked_abs().map(Val::Int).ok_or(EvalError::Overflow("integer"))
+        })
+    }),
+    function("math.abs", &[T::Uint], T::Uint, itself),
     function("math.abs", &[T::Double], T::Double, |v, _| double(v, f64::abs)),
     function("math.sign", &[T::Int], T::Int, |v, _| take!(v, [Val::Int(i)] => Ok(Val::Int(i.signum())))),
     function("math.sign", &[T::Uint], T::Uint, |v, _| take!(v, [Val::Uint(u)] => Ok(Val::Uint((*u).min(1))))),
@@ -51,6 +61,10 @@ pub(super) const OVERLOADS: &[Overload] = &[
     function("math.bitShiftRight", &[T::Int, T::Int], T::Int, |v, _| shift(v, u64::checked_shr)),
     function("math.bitShiftRight", &[T::Uint, T::Int], T::Uint, |v, _| shift(v, u64::checked_shr)),
 ];
+
+fn itself<'a>(v: &[Val<'a>], _: &mut Meter) -> Outcome<'a> {
+    take!(v, [value] => Ok(value.clone()))
+}
 
 fn double<'a>(v: &[Val<'a>], apply: fn(f64) -> f64) -> Outcome<'a> {
     take!(v, [Val::Double(d)] => Ok(Val::Double(apply(*d))))

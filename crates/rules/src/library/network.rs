@@ -90,8 +90,9 @@ fn parse_ip(text: &str) -> Result<IpAddr, EvalError> {
     if text.contains('%') {
         return Err(EvalError::function(format!("IP address {text:?} with zone value is not allowed")));
     }
-    let address: IpAddr =
-        text.parse().map_err(|_| EvalError::function(format!("IP Address {text:?} parse error during conversion from string")))?;
+    let address: IpAddr = text.parse().map_err(|_| {
+        EvalError::function(format!("IP Address {text:?} parse error during conversion from string"))
+    })?;
     match address {
         IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => {
             Err(EvalError::function(format!("IPv4-mapped IPv6 address {text:?} is not allowed")))

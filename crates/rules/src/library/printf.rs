@@ -40,7 +40,8 @@ pub(super) fn format<'a>(template: &str, args: &List<'a>, meter: &mut Meter) -> 
             precision = Some(digits);
         }
         let verb = chars.next().ok_or_else(|| EvalError::function("unexpected end of format string"))?;
-        let value = args.get(next).ok_or_else(|| EvalError::function(format!("index {next} out of range")))?;
+        let value =
+            args.get(next).ok_or_else(|| EvalError::function(format!("index {next} out of range")))?;
         next += 1;
         let before = out.len();
         write_verb(&mut out, verb, precision, &value)?;
@@ -49,9 +50,15 @@ pub(super) fn format<'a>(template: &str, args: &List<'a>, meter: &mut Meter) -> 
     Ok(out.into())
 }
 
-fn write_verb(out: &mut String, verb: char, precision: Option<usize>, value: &Val<'_>) -> Result<(), EvalError> {
+fn write_verb(
+    out: &mut String,
+    verb: char,
+    precision: Option<usize>,
+    value: &Val<'_>,
+) -> Result<(), EvalError> {
     let wrong = |clause: &str| {
-        let message = format!("error during formatting: {clause} clause does not support {}", value.type_name());
+        let message =
+            format!("error during formatting: {clause} clause does not support {}", value.type_name());
         Err(EvalError::function(message))
     };
     let digits = precision.unwrap_or(6);
@@ -163,7 +170,8 @@ fn write_text(out: &mut String, value: &Val<'_>, depth: u16) -> Result<(), EvalE
             out.push('}');
         }
         Val::Optional(_) | Val::Opaque(_) | Val::Host(_) => {
-            let message = format!("error during formatting: string clause does not support {}", value.type_name());
+            let message =
+                format!("error during formatting: string clause does not support {}", value.type_name());
             return Err(EvalError::function(message));
         }
     }

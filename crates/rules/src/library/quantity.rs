@@ -33,21 +33,30 @@ const SUFFIXES: [(&str, i128); 13] = [
 const PARTS: [(&str, i128); 3] = [("m", 1_000), ("u", 1_000_000), ("n", 1_000_000_000)];
 
 pub(super) const OVERLOADS: &[Overload] = &[
-    function("quantity", &[T::Str], QUANTITY, |v, _| take!(v, [Val::Str(text)] => {
-        parse(text).map(value).ok_or_else(|| EvalError::function(
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
-        ))
-    }))
+    function("quantity", &[T::Str], QUANTITY, |v, _| {
+        take!(v, [Val::Str(text)] => {
+            parse(text).map(value).ok_or_else(|| EvalError::function(
+                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+            ))
+        })
+    })
     .cost(Cost::Scan(0)),
-    function("isQuantity", &[T::Str], T::Bool, |v, _| take!(v, [Val::Str(text)] => Ok(parse(text).is_some().into())))
-        .cost(Cost::Scan(0)),
+    function(
+        "isQuantity",
+        &[T::Str],
+        T::Bool,
+        |v, _| take!(v, [Val::Str(text)] => Ok(parse(text).is_some().into())),
+    )
+    .cost(Cost::Scan(0)),
     member("sign", &[QUANTITY], T::Int, |v, _| Ok(Val::Int(i64::try_from(one(v)?.0.signum()).unwrap_or(0)))),
     member("isInteger", &[QUANTITY], T::Bool, |v, _| Ok(integer(one(v)?).is_some().into())),
     member("asInteger", &[QUANTITY], T::Int, |v, _| {
         integer(one(v)?).map(Val::Int).ok_or_else(|| EvalError::function("cannot convert value to integer"))
     })
     .size(Size::AtMost(1)),
-    member("asApproximateFloat", &[QUANTITY], T::Double, |v, _| Ok(Val::Double(one(v)?.0 as f64 / ONE as f64))),
+    member("asApproximateFloat", &[QUANTITY], T::Double, |v, _| {
+        Ok(Val::Double(one(v)?.0 as f64 / ONE as f64))
+    }),
     member("add", &[QUANTITY, QUANTITY], QUANTITY, |v, _| sum(v, i128::checked_add)),
     member("add", &[QUANTITY, T::Int], QUANTITY, |v, _| sum(v, i128::checked_add)),
     member("sub", &[QUANTITY, QUANTITY], QUANTITY, |v, _| sum(v, i128::checked_sub)),

@@ -47,5 +47,10 @@ fn find_all<'a>(v: &[Val<'a>], _: &mut Meter) -> Outcome<'a> {
         _ => return Err(EvalError::NoSuchOverload),
     };
     let pattern = compile(pattern)?;
-    Ok(pattern.find_iter(text).take(limit).map(|m| Val::from(m.as_str().to_owned())).collect::<Vec<_>>().into())
+    Ok(pattern
+        .find_iter(text)
+        .take(limit)
+        .map(|m| Val::from(m.as_str().to_owned()))
+        .collect::<Vec<_>>()
+        .into())
 }

@@ -128,7 +128,8 @@ fn parse(text: &str) -> Result<Semver, String> {
     if build.is_some_and(|build| !build.split('.').all(word)) {
         return Err("Invalid character(s) found in build meta data".to_owned());
     }
-    let pre = pre.map(|pre| pre.split('.').map(|part| identifier(part, word(part))).collect::<Option<Vec<_>>>());
+    let pre =
+        pre.map(|pre| pre.split('.').map(|part| identifier(part, word(part))).collect::<Option<Vec<_>>>());
     match pre {
         None => Ok(Semver { major, minor, patch, pre: Vec::new() }),
         Some(Some(pre)) => Ok(Semver { major, minor, patch, pre }),

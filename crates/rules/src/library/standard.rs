@@ -238,7 +238,9 @@ fn to_int<'a>(v: &[Val<'a>], _: &mut Meter) -> Outcome<'a> {
         [Val::Int(i)] => Ok(Val::Int(*i)),
         [Val::Uint(u)] => int(i64::try_from(*u).ok()),
         // The bounds as doubles are exact powers of two; the upper one is already too large.
-        [Val::Double(d)] => int((*d > -9.3e18 && *d >= i64::MIN as f64 && *d < i64::MAX as f64).then_some(*d as i64)),
+        [Val::Double(d)] => {
+            int((*d > -9.3e18 && *d >= i64::MIN as f64 && *d < i64::MAX as f64).then_some(*d as i64))
+        }
         [Val::Timestamp(timestamp)] => Ok(Val::Int(timestamp.as_second())),
         [Val::Duration(nanos)] => Ok(Val::Int(*nanos)),
         [Val::Str(text)] => text.parse().map(Val::Int).map_err(|_| conversion("string", "int")),
@@ -268,9 +270,8 @@ fn to_double<'a>(v: &[Val<'a>], _: &mut Meter) -> Outcome<'a> {
 
 fn to_string<'a>(v: &[Val<'a>], _: &mut Meter) -> Outcome<'a> {
     let text = match v {
-        [Val::Bytes(bytes)] => {
-            String::from_utf8(bytes.to_vec()).map_err(|_| EvalError::function("invalid UTF-8 in bytes, cannot convert to string"))?
-        }
+        [Val::Bytes(bytes)] => String::from_utf8(bytes.to_vec())
+            .map_err(|_| EvalError::function("invalid UTF-8 in bytes, cannot convert to string"))?,
         [Val::Timestamp(timestamp)] => time::show_timestamp(*timestamp),
         [Val::Duration(nanos)] => time::show_duration(*nanos),
         [Val::Opaque(opaque)] => match &**opaque {
@@ -313,7 +314,12 @@ fn concatenate<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Outcome<'a>
     Ok(Val::List(List::Owned { items: Arc::from(items), place }))
 }
 
-fn same_element(a: &Val<'_>, b: &Val<'_>, keys: &[impl AsRef<str>], meter: &mut Meter) -> Result<bool, EvalError> {
+fn same_element(
+    a: &Val<'_>,
+    b: &Val<'_>,
+    keys: &[impl AsRef<str>],
+    meter: &mut Meter,
+) -> Result<bool, EvalError> {
     if keys.is_empty() {
         return equal(a, b, meter);
     }

@@ -11,46 +11,64 @@ const TEXTS: T = T::List(&T::Str);
 const NUMBER: Size = Size::AtMost(1);
 
 pub(super) const OVERLOADS: &[Overload] = &[
-    member("contains", &[T::Str, T::Str], T::Bool, |v, _| {
-        take!(v, [Val::Str(text), Val::Str(part)] => Ok(text.contains(&**part).into()))
-    })
+    member(
+        "contains",
+        &[T::Str, T::Str],
+        T::Bool,
+        |v, _| take!(v, [Val::Str(text), Val::Str(part)] => Ok(text.contains(&**part).into())),
+    )
     .cost(Cost::Product),
-    member("startsWith", &[T::Str, T::Str], T::Bool, |v, _| {
-        take!(v, [Val::Str(text), Val::Str(part)] => Ok(text.starts_with(&**part).into()))
-    })
+    member(
+        "startsWith",
+        &[T::Str, T::Str],
+        T::Bool,
+        |v, _| take!(v, [Val::Str(text), Val::Str(part)] => Ok(text.starts_with(&**part).into())),
+    )
     .cost(Cost::Scan(1)),
-    member("endsWith", &[T::Str, T::Str], T::Bool, |v, _| {
-        take!(v, [Val::Str(text), Val::Str(part)] => Ok(text.ends_with(&**part).into()))
-    })
+    member(
+        "endsWith",
+        &[T::Str, T::Str],
+        T::Bool,
+        |v, _| take!(v, [Val::Str(text), Val::Str(part)] => Ok(text.ends_with(&**part).into())),
+    )
     .cost(Cost::Scan(1)),
     member("charAt", &[T::Str, T::Int], T::Str, char_at).cost(Cost::Scan(0)).size(Size::AtMost(4)),
     member("indexOf", &[T::Str, T::Str], T::Int, index_of).cost(Cost::Product).size(NUMBER),
     member("indexOf", &[T::Str, T::Str, T::Int], T::Int, index_of).cost(Cost::Product).size(NUMBER),
     member("lastIndexOf", &[T::Str, T::Str], T::Int, last_index_of).cost(Cost::Product).size(NUMBER),
     member("lastIndexOf", &[T::Str, T::Str, T::Int], T::Int, last_index_of).cost(Cost::Product).size(NUMBER),
-    member("lowerAscii", &[T::Str], T::Str, |v, _| {
-        take!(v, [Val::Str(text)] => Ok(text.to_ascii_lowercase().into()))
-    })
+    member(
+        "lowerAscii",
+        &[T::Str],
+        T::Str,
+        |v, _| take!(v, [Val::Str(text)] => Ok(text.to_ascii_lowercase().into())),
+    )
     .cost(Cost::Scan(0)),
-    member("upperAscii", &[T::Str], T::Str, |v, _| {
-        take!(v, [Val::Str(text)] => Ok(text.to_ascii_uppercase().into()))
-    })
+    member(
+        "upperAscii",
+        &[T::Str],
+        T::Str,
+        |v, _| take!(v, [Val::Str(text)] => Ok(text.to_ascii_uppercase().into())),
+    )
     .cost(Cost::Scan(0)),
-    member("trim", &[T::Str], T::Str, |v, _| {
-        take!(v, [Val::Str(text)] => Ok(part_of(text, text.trim())))
-    })
-    .cost(Cost::Scan(0)),
+    member("trim", &[T::Str], T::Str, |v, _| take!(v, [Val::Str(text)] => Ok(part_of(text, text.trim()))))
+        .cost(Cost::Scan(0)),
     member("replace", &[T::Str, T::Str, T::Str], T::Str, replace).cost(Cost::Scan(0)).size(Size::Product),
-    member("replace", &[T::Str, T::Str, T::Str, T::Int], T::Str, replace).cost(Cost::Scan(0)).size(Size::Product),
+    member("replace", &[T::Str, T::Str, T::Str, T::Int], T::Str, replace)
+        .cost(Cost::Scan(0))
+        .size(Size::Product),
     member("split", &[T::Str, T::Str], TEXTS, split).cost(Cost::Scan(0)),
     member("split", &[T::Str, T::Str, T::Int], TEXTS, split).cost(Cost::Scan(0)),
     member("substring", &[T::Str, T::Int], T::Str, substring).cost(Cost::Scan(0)),
     member("substring", &[T::Str, T::Int, T::Int], T::Str, substring).cost(Cost::Scan(0)),
     member("join", &[TEXTS], T::Str, join).cost(Cost::Elements(0)).size(Size::Product),
     member("join", &[TEXTS, T::Str], T::Str, join).cost(Cost::Elements(0)).size(Size::Product),
-    member("format", &[T::Str, T::List(&T::Dyn)], T::Str, |v, meter| {
-        take!(v, [Val::Str(text), Val::List(args)] => printf::format(text, args, meter))
-    })
+    member(
+        "format",
+        &[T::Str, T::List(&T::Dyn)],
+        T::Str,
+        |v, meter| take!(v, [Val::Str(text), Val::List(args)] => printf::format(text, args, meter)),
+    )
     .cost(Cost::Elements(1))
     .size(Size::Product),
     function("strings.quote", &[T::Str], T::Str, |v, _| take!(v, [Val::Str(text)] => Ok(quote(text).into())))

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp, Zoned};
 
@@ -153,7 +153,8 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
         if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
             return None;
         }
-        let (unit, after) = UNITS.iter().find_map(|(name, unit)| after.strip_prefix(name).map(|a| (*unit, a)))?;
+        let (unit, after) =
+            UNITS.iter().find_map(|(name, unit)| after.strip_prefix(name).map(|a| (*unit, a)))?;
         let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
         total = total.checked_add(whole.checked_mul(i128::from(unit))?)?;
         let mut scale = i128::from(unit);

@@ -63,11 +63,19 @@ pub(super) fn parse(text: &str) -> Result<Url, &'static str> {
     let scheme_fits = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
     if !scheme_fits {
-        return Err(if scheme.is_empty() { "missing protocol scheme" } else { "first path segment in URL cannot contain colon" });
+        return Err(if scheme.is_empty() {
+            "missing protocol scheme"
+        } else {
+            "first path segment in URL cannot contain colon"
+        });
     }
     let scheme = scheme.to_ascii_lowercase();
     let Some(authority) = rest.strip_prefix("//") else {
-        return if rest.starts_with('/') { finish(scheme, String::new(), rest, query) } else { Err("invalid URI for request") };
+        return if rest.starts_with('/') {
+            finish(scheme, String::new(), rest, query)
+        } else {
+            Err("invalid URI for request")
+        };
     };
     let end = authority.find('/').unwrap_or(authority.len());
     let (authority, path) = authority.split_at(end);
@@ -106,7 +114,9 @@ fn split_port(host: &str) -> (&str, Option<&str>) {
 }
 
 fn escapes_fit(text: &str) -> bool {
-    text.split('%').skip(1).all(|after| after.as_bytes().get(..2).is_some_and(|d| d.iter().all(u8::is_ascii_hexdigit)))
+    text.split('%')
+        .skip(1)
+        .all(|after| after.as_bytes().get(..2).is_some_and(|d| d.iter().all(u8::is_ascii_hexdigit)))
 }
 
 impl Url {

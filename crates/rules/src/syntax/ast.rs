@@ -21,22 +21,44 @@ pub(crate) enum Kind {
     Bytes(Arc<[u8]>),
     Ident(String),
     /// `operand.field`, or `operand.?field`
-    Select { operand: Box<Expr>, field: String, optional: bool },
+    Select {
+        operand: Box<Expr>,
+        field: String,
+        optional: bool,
+    },
     /// `operand[index]`, or `operand[?index]`
-    Index { operand: Box<Expr>, index: Box<Expr>, optional: bool },
-    Call { target: Option<Box<Expr>>, name: String, args: Vec<Expr> },
+    Index {
+        operand: Box<Expr>,
+        index: Box<Expr>,
+        optional: bool,
+    },
+    Call {
+        target: Option<Box<Expr>>,
+        name: String,
+        args: Vec<Expr>,
+    },
     Not(Box<Expr>),
     Negate(Box<Expr>),
-    Binary { op: Binary, left: Box<Expr>, right: Box<Expr> },
+    Binary {
+        op: Binary,
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
     /// Chains are flat, so that a hundred alternatives are not a hundred levels deep.
     And(Vec<Expr>),
     Or(Vec<Expr>),
-    Conditional { test: Box<Expr>, yes: Box<Expr>, no: Box<Expr> },
+    Conditional {
+        test: Box<Expr>,
+        yes: Box<Expr>,
+        no: Box<Expr>,
+    },
     /// Elements; true where written `?element`.
     List(Vec<(bool, Expr)>),
     Map(Vec<Entry>),
     /// `Name{...}`: parsed so that the checker can say that there is no such type.
-    Message { name: String },
+    Message {
+        name: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]

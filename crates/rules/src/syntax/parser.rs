@@ -1,17 +1,34 @@
 //! The grammar: precedence climbing, bounded in length and in depth.
 
+use super::Issue;
 use super::ast::{Binary, Entry, Expr, Kind};
 use super::token::{Token, tokenize};
-use super::Issue;
 
 /// Longest source, in code points; the limit that cel-go has.
 const MAX_LENGTH: usize = 100_000;
-/// Highest tree. Every later stage recurses along the tree, so this bounds their stack as well.
-const MAX_DEPTH: u16 = 200;
+/// Highest tree, and deepest nesting while it is parsed. Every later stage recurses along the tree, so this bounds their
+/// stack as well: half a megabyte in a build without optimization.
+const MAX_DEPTH: u16 = 100;
 
 const RESERVED: [&str; 18] = [
-    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
-    "namespace", "return", "var", "void", "while", "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+    "in",
 ];
 
 pub(crate) fn parse(source: &str) -> Result<Expr, Issue> {
@@ -23,8 +40,10 @@ pub(crate) fn parse(source: &str) -> Result<Expr, Issue> {
     let mut parser = Parser { tokens: tokenize(source)?, next: 0, depth: 0 };
     let expr = parser.expression()?;
     match parser.peek() {
-        Token::End => Ok(expr),
-        other => Err(parser.issue(format!("Syntax error: extraneous input {} expecting <EOF>", shown(other)))),
+        Token::End => Ok(*expr),
+        other => {
+            Err(parser.issue(format!("Syntax error: extraneous input {} expecting <EOF>", shown(other))))
+        }
     }
 }
 
@@ -35,21 +54,23 @@ struct Parser {
     depth: u16,
 }
 
-type Parsed = Result<Expr, Issue>;
+/// Boxed, so that the many small frames of a recursive descent stay small.
+type Parsed = Result<Box<Expr>, Issue>;
 
-/// From loosest to tightest; `&&`, `||` and `?:` stand above these.
-const LEVELS: [&[(&str, Binary)]; 3] = [
-    &[
-        ("<=", Binary::LessEqual),
-        ("<", Binary::Less),
-        (">=", Binary::GreaterEqual),
-        (">", Binary::Greater),
-        ("==", Binary::Equal),
-        ("!=", Binary::NotEqual),
-        ("in", Binary::In),
-    ],
-    &[("+", Binary::Add), ("-", Binary::Subtract)],
-    &[("*", Binary::Multiply), ("/", Binary::Divide), ("%", Binary::Modulo)],
+/// Operators and how tightly they bind; `&&`, `||` and `?:` stand above these.
+const OPERATORS: [(&str, Binary, u8); 12] = [
+    ("<=", Binary::LessEqual, 1),
+    ("<", Binary::Less, 1),
+    (">=", Binary::GreaterEqual, 1),
+    (">", Binary::Greater, 1),
+    ("==", Binary::Equal, 1),
+    ("!=", Binary::NotEqual, 1),
+    ("in", Binary::In, 1),
+    ("+", Binary::Add, 2),
+    ("-", Binary::Subtract, 2),
+    ("*", Binary::Multiply, 3),
+    ("/", Binary::Divide, 3),
+    ("%", Binary::Modulo, 3),
 ];
 
 impl Parser {
@@ -89,7 +110,7 @@ impl Parser {
         if depth > MAX_DEPTH {
             return Err(Issue::new(at, format!("expression recursion limit exceeded: {MAX_DEPTH}")));
         }
-        Ok(Expr { at, depth, kind })
+        Ok(Box::new(Expr { at, depth, kind }))
     }
 
     fn expression(&mut self) -> Parsed {
@@ -111,33 +132,34 @@ impl Parser {
         let yes = self.chain("||")?;
         self.expect(":")?;
         let no = self.expression()?;
-        self.node(at, Kind::Conditional { test: Box::new(test), yes: Box::new(yes), no: Box::new(no) })
+        self.node(at, Kind::Conditional { test, yes, no })
     }
 
     /// `a || b || c`, and one level below it `a && b && c`, each as one flat node.
     fn chain(&mut self, operator: &str) -> Parsed {
         let or = operator == "||";
-        let operand = |parser: &mut Self| if or { parser.chain("&&") } else { parser.level(0) };
+        let operand = |parser: &mut Self| if or { parser.chain("&&") } else { parser.binary(1) };
         let first = operand(self)?;
         let at = self.at();
         if !self.eat(operator) {
             return Ok(first);
         }
-        let mut terms = vec![first, operand(self)?];
+        let mut terms = vec![*first, *operand(self)?];
         while self.eat(operator) {
-            terms.push(operand(self)?);
+            terms.push(*operand(self)?);
         }
         self.node(at, if or { Kind::Or(terms) } else { Kind::And(terms) })
     }
 
-    fn level(&mut self, level: usize) -> Parsed {
-        let Some(operators) = LEVELS.get(level) else { return self.unary() };
-        let mut left = self.level(level + 1)?;
+    /// Operators that bind at least this tightly. Climbing by precedence keeps the stack flat between parentheses.
+    fn binary(&mut self, least: u8) -> Parsed {
+        let mut left = self.unary()?;
         loop {
             let at = self.at();
-            let Some((_, op)) = operators.iter().find(|(symbol, _)| self.eat(symbol)) else { return Ok(left) };
-            let right = self.level(level + 1)?;
-            left = self.node(at, Kind::Binary { op: *op, left: Box::new(left), right: Box::new(right) })?;
+            let found = OPERATORS.iter().find(|(symbol, _, binding)| *binding >= least && self.eat(symbol));
+            let Some((_, op, binding)) = found else { return Ok(left) };
+            let right = self.binary(binding + 1)?;
+            left = self.node(at, Kind::Binary { op: *op, left, right })?;
         }
     }
 
@@ -151,10 +173,9 @@ impl Parser {
             }
             if count > 0 {
                 let operand = self.member()?;
-                if count % 2 == 0 {
+                if count.is_multiple_of(2) {
                     return Ok(operand);
                 }
-                let operand = Box::new(operand);
                 return self.node(at, if symbol == "!" { Kind::Not(operand) } else { Kind::Negate(operand) });
             }
         }
@@ -175,15 +196,15 @@ impl Parser {
                 let (field, quoted) = self.selector()?;
                 expr = if !optional && !quoted && self.eat("(") {
                     let args = self.arguments()?;
-                    self.node(at, Kind::Call { target: Some(Box::new(expr)), name: field, args })?
+                    self.node(at, Kind::Call { target: Some(expr), name: field, args })?
                 } else {
-                    self.node(at, Kind::Select { operand: Box::new(expr), field, optional })?
+                    self.node(at, Kind::Select { operand: expr, field, optional })?
                 };
             } else if self.eat("[") {
                 let optional = self.eat("?");
-                let index = Box::new(self.expression()?);
+                let index = self.expression()?;
                 self.expect("]")?;
-                expr = self.node(at, Kind::Index { operand: Box::new(expr), index, optional })?;
+                expr = self.node(at, Kind::Index { operand: expr, index, optional })?;
             } else {
                 return Ok(expr);
             }
@@ -207,7 +228,7 @@ impl Parser {
             return Ok(args);
         }
         loop {
-            args.push(self.expression()?);
+            args.push(*self.expression()?);
             if self.eat(")") {
                 return Ok(args);
             }
@@ -217,90 +238,104 @@ impl Parser {
 
     fn primary(&mut self) -> Parsed {
         let at = self.at();
-        let kind = match self.take() {
-            Token::Symbol("(") => {
-                let inner = self.expression()?;
-                self.expect(")")?;
-                return Ok(inner);
-            }
-            Token::Symbol("[") => self.list()?,
-            Token::Symbol("{") => self.map()?,
-            Token::Symbol(".") => {
-                let (name, _) = self.selector()?;
-                self.ident(at, name)?
-            }
-            Token::Symbol("-") => match self.take() {
-                Token::Int(value) => match 0i64.checked_sub_unsigned(value) {
-                    Some(value) => Kind::Int(value),
-                    None => return Err(Issue::new(at, "invalid int literal")),
-                },
-                Token::Double(value) => Kind::Double(-value),
-                _ => return Err(Issue::new(at, "Syntax error: extraneous input '-'")),
-            },
-            Token::Int(value) => match i64::try_from(value) {
-                Ok(value) => Kind::Int(value),
-                Err(_) => return Err(Issue::new(at, "invalid int literal")),
-            },
-            Token::Uint(value) => Kind::Uint(value),
-            Token::Double(value) => Kind::Double(value),
-            Token::Str(text) => Kind::Str(text),
-            Token::Bytes(bytes) => Kind::Bytes(bytes),
-            Token::Ident(name) => self.ident(at, name)?,
-            other => {
-                let message = format!("Syntax error: mismatched input {} expecting an expression", shown(&other));
-                return Err(Issue::new(at, message));
-            }
-        };
-        self.node(at, kind)
+        if self.eat("(") {
+            let inner = self.expression()?;
+            self.expect(")")?;
+            return Ok(inner);
+        }
+        if self.eat("[") {
+            return self.list(at);
+        }
+        if self.eat("{") {
+            let entries = self.map()?;
+            return self.node(at, Kind::Map(entries));
+        }
+        // A leading dot names the outermost scope, which is the only one.
+        if self.eat(".") || matches!(self.peek(), Token::Ident(_)) {
+            let (name, _) = self.selector()?;
+            return self.ident(at, name);
+        }
+        let literal = self.literal()?;
+        self.node(at, literal)
     }
 
-    fn ident(&mut self, at: usize, name: String) -> Result<Kind, Issue> {
-        match name.as_str() {
-            "true" => return Ok(Kind::Bool(true)),
-            "false" => return Ok(Kind::Bool(false)),
-            "null" => return Ok(Kind::Null),
-            _ => {}
+    fn literal(&mut self) -> Result<Kind, Issue> {
+        let at = self.at();
+        let integer =
+            |value: Option<i64>| value.map(Kind::Int).ok_or_else(|| Issue::new(at, "invalid int literal"));
+        match self.take() {
+            Token::Symbol("-") => match self.take() {
+                Token::Int(value) => integer(0i64.checked_sub_unsigned(value)),
+                Token::Double(value) => Ok(Kind::Double(-value)),
+                _ => Err(Issue::new(at, "Syntax error: extraneous input '-'")),
+            },
+            Token::Int(value) => integer(i64::try_from(value).ok()),
+            Token::Uint(value) => Ok(Kind::Uint(value)),
+            Token::Double(value) => Ok(Kind::Double(value)),
+            Token::Str(text) => Ok(Kind::Str(text)),
+            Token::Bytes(bytes) => Ok(Kind::Bytes(bytes)),
+            other => {
+                let message =
+                    format!("Syntax error: mismatched input {} expecting an expression", shown(&other));
+                Err(Issue::new(at, message))
+            }
+        }
+    }
+
+    fn ident(&mut self, at: usize, name: String) -> Parsed {
+        if let Some(word) = word(&name) {
+            return self.node(at, word);
         }
         if RESERVED.contains(&name.as_str()) {
             return Err(Issue::new(at, format!("reserved identifier: {name}")));
         }
         if self.eat("(") {
-            return Ok(Kind::Call { target: None, name, args: self.arguments()? });
+            let args = self.arguments()?;
+            return self.node(at, Kind::Call { target: None, name, args });
         }
         if self.eat("{") {
             // What is inside is parsed for its syntax, then dropped: no message types are declared.
             self.map()?;
-            return Ok(Kind::Message { name });
+            return self.node(at, Kind::Message { name });
         }
-        Ok(Kind::Ident(name))
+        self.node(at, Kind::Ident(name))
     }
 
-    fn list(&mut self) -> Result<Kind, Issue> {
+    fn list(&mut self, at: usize) -> Parsed {
         let mut elements = Vec::new();
         while !self.eat("]") {
             let optional = self.eat("?");
-            elements.push((optional, self.expression()?));
+            elements.push((optional, *self.expression()?));
             if !self.eat(",") {
                 self.expect("]")?;
                 break;
             }
         }
-        Ok(Kind::List(elements))
+        self.node(at, Kind::List(elements))
     }
 
-    fn map(&mut self) -> Result<Kind, Issue> {
+    fn map(&mut self) -> Result<Vec<Entry>, Issue> {
         let mut entries = Vec::new();
         while !self.eat("}") {
             let optional = self.eat("?");
-            let key = self.expression()?;
+            let key = *self.expression()?;
             self.expect(":")?;
-            entries.push(Entry { optional, key, value: self.expression()? });
+            entries.push(Entry { optional, key, value: *self.expression()? });
             if !self.eat(",") {
                 self.expect("}")?;
                 break;
             }
         }
-        Ok(Kind::Map(entries))
+        Ok(entries)
+    }
+}
+
+fn word(name: &str) -> Option<Kind> {
+    match name {
+        "true" => Some(Kind::Bool(true)),
+        "false" => Some(Kind::Bool(false)),
+        "null" => Some(Kind::Null),
+        _ => None,
     }
 }
 

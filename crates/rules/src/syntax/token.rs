@@ -21,8 +21,8 @@ pub(super) enum Token {
 
 /// Longest first: the first that matches is taken.
 const SYMBOLS: [&str; 25] = [
-    "&&", "||", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", ".", ",", "(", ")", "[",
-    "]", "{", "}", "=",
+    "&&", "||", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", ".", ",", "(", ")",
+    "[", "]", "{", "}", "=",
 ];
 
 pub(super) fn tokenize(source: &str) -> Result<Vec<(usize, Token)>, Issue> {
@@ -43,10 +43,12 @@ pub(super) fn tokenize(source: &str) -> Result<Vec<(usize, Token)>, Issue> {
         } else if first.is_ascii_alphabetic() || first == '_' {
             word(rest)
         } else if first == '`' {
-            escaped_ident(rest).ok_or_else(|| Issue::new(at, "Syntax error: token recognition error at: '`'"))?
+            escaped_ident(rest)
+                .ok_or_else(|| Issue::new(at, "Syntax error: token recognition error at: '`'"))?
         } else {
-            symbol(rest)
-                .ok_or_else(|| Issue::new(at, format!("Syntax error: token recognition error at: '{first}'")))?
+            symbol(rest).ok_or_else(|| {
+                Issue::new(at, format!("Syntax error: token recognition error at: '{first}'"))
+            })?
         };
         tokens.push((at, token));
         rest = after;
@@ -128,7 +130,7 @@ fn integer(value: u64, after: &str) -> (Token, &str) {
 
 /// A string or bytes literal, with any of its prefixes; `None` if there is none here.
 fn quoted(rest: &str) -> Option<Result<(Token, &str), String>> {
-    let prefix_length = rest.find(['"', '\''])?;
+    let prefix_length = rest.bytes().take(3).position(|b| b == b'"' || b == b'\'')?;
     let prefix = rest.get(..prefix_length)?.to_ascii_lowercase();
     let (raw, bytes) = match prefix.as_str() {
         "" => (false, false),

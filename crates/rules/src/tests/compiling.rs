@@ -10,7 +10,9 @@ const AT: &str = "spec.versions[0].schema.openAPIV3Schema";
 fn errors(schema: Value) -> Vec<String> {
     match compiled(schema) {
         Ok(_) => Vec::new(),
-        Err(errors) => texts(&errors).iter().map(|e| e.lines().next().unwrap_or_default().to_owned()).collect(),
+        Err(errors) => {
+            texts(&errors).iter().map(|e| e.lines().next().unwrap_or_default().to_owned()).collect()
+        }
     }
 }
 
@@ -48,8 +50,16 @@ fn texts_beside_the_rule() {
     let wrong = |rule: Value, field: &str, ending: &str| refused(none.clone(), rule, field, ending);
     wrong(json!({"rule": "true", "message": " "}), "message", "message must be non-empty if specified");
     wrong(json!({"rule": "true", "message": "a\nb"}), "message", "message must not contain line breaks");
-    wrong(json!({"rule": "true\n&& true"}), "message", "message must be specified if rule contains line breaks");
-    wrong(json!({"rule": "true", "messageExpression": "1"}), "messageExpression", "must evaluate to a string");
+    wrong(
+        json!({"rule": "true\n&& true"}),
+        "message",
+        "message must be specified if rule contains line breaks",
+    );
+    wrong(
+        json!({"rule": "true", "messageExpression": "1"}),
+        "messageExpression",
+        "must evaluate to a string",
+    );
     wrong(json!({"rule": "true", "messageExpression": "self.b"}), "messageExpression", "undefined field 'b'");
     wrong(
         json!({"rule": "true", "reason": "Nope"}),
@@ -60,7 +70,11 @@ fn texts_beside_the_rule() {
     wrong(json!({"rule": "true", "fieldPath": ".b"}), "fieldPath", "does not refer to a valid field");
     wrong(json!({"rule": "true", "fieldPath": "a"}), "fieldPath", "expected [ or . but got: a");
     wrong(json!({"rule": "true", "fieldPath": ".a["}), "fieldPath", "unexpected end of JSON path");
-    wrong(json!({"rule": "true", "optionalOldSelf": true}), "optionalOldSelf", "may not be set if oldSelf is not used in rule");
+    wrong(
+        json!({"rule": "true", "optionalOldSelf": true}),
+        "optionalOldSelf",
+        "may not be set if oldSelf is not used in rule",
+    );
 }
 
 #[test]
@@ -115,17 +129,24 @@ fn types_follow_the_schema() {
     wrong("self.ratio == 1", "applied to '(double, int)'");
     wrong("self.any.x == 1", "undefined field 'x'");
     wrong("has(self.free)", "undefined field 'free'");
-    wrong("self.labels == null", "found no matching overload for '_==_' applied to '(map(string, string), null)'");
+    wrong(
+        "self.labels == null",
+        "found no matching overload for '_==_' applied to '(map(string, string), null)'",
+    );
 }
 
 #[test]
 fn the_root_of_a_resource() {
-    let schema = |rule: &str| json!({
-        "type": "object",
-        "properties": {"metadata": {"type": "object"}},
-        "x-kubernetes-validations": [{"rule": rule}],
-    });
-    assert!(compiled(schema("self.metadata.name == 'a' && self.kind == 'B' && self.apiVersion != ''")).is_ok());
+    let schema = |rule: &str| {
+        json!({
+            "type": "object",
+            "properties": {"metadata": {"type": "object"}},
+            "x-kubernetes-validations": [{"rule": rule}],
+        })
+    };
+    assert!(
+        compiled(schema("self.metadata.name == 'a' && self.kind == 'B' && self.apiVersion != ''")).is_ok()
+    );
     assert!(compiled(schema("self.metadata.generateName == ''")).is_ok());
     let found = errors(schema("self.metadata.labels.size() == 0"));
     assert!(found[0].ends_with("undefined field 'labels'"), "{found:?}");
@@ -152,8 +173,9 @@ fn transition_rules_need_correlation() {
     assert_eq!(errors(list(json!("map"))), Vec::<String>::new());
     for kind in ["atomic", "set"] {
         let found = errors(list(json!(kind)));
-        let ending =
-            format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {AT}.properties[list]");
+        let ending = format!(
+            "oldSelf cannot be used on the uncorrelatable portion of the schema within {AT}.properties[list]"
+        );
         assert!(found.iter().any(|e| e.ends_with(&ending)), "{kind}: {found:?}");
     }
 }
@@ -179,7 +201,8 @@ fn cost_is_bounded() {
         ))),
         "{unbounded:?}"
     );
-    let bounded = json!({"list": {"type": "array", "maxItems": 10, "items": {"type": "string", "maxLength": 20}}});
+    let bounded =
+        json!({"list": {"type": "array", "maxItems": 10, "items": {"type": "string", "maxLength": 20}}});
     accepted(bounded, nested);
     // A single pass over an unbounded list of small things is within the budget.
     assert_eq!(errors(list(json!({"type": "integer"}), "self.list.size() < 5")), Vec::<String>::new());
@@ -188,13 +211,15 @@ fn cost_is_bounded() {
 
 #[test]
 fn cost_counts_how_often_a_place_can_occur() {
-    let schema = |max: Value| json!({"type": "object", "properties": {"list": {
-        "type": "array", "maxItems": max,
-        "items": {"type": "array", "maxItems": 1000, "items": {
-            "type": "string", "maxLength": 500,
-            "x-kubernetes-validations": [{"rule": "self.contains('abc')"}],
-        }},
-    }}});
+    let schema = |max: Value| {
+        json!({"type": "object", "properties": {"list": {
+            "type": "array", "maxItems": max,
+            "items": {"type": "array", "maxItems": 1000, "items": {
+                "type": "string", "maxLength": 500,
+                "x-kubernetes-validations": [{"rule": "self.contains('abc')"}],
+            }},
+        }}})
+    };
     assert_eq!(errors(schema(json!(10))), Vec::<String>::new());
     assert_eq!(errors(schema(json!(1000))).len(), 3);
 }

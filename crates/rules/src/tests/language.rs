@@ -19,7 +19,7 @@ fn literals_and_operators() {
         "b'abc' == bytes('abc') && size(b'\\xff') == 1",
         "[1, 2] + [3] == [1, 2, 3]",
         "{'a': 1, 'b': 2} == {'b': 2, 'a': 1}",
-        "{1: 'x'}[1u] == 'x'",
+        "{1: 'x'}[dyn(1u)] == 'x'",
         "-9223372036854775808 < 0",
         "!false && !!true",
         "true ? true : 1 / 0 == 1",
@@ -62,22 +62,61 @@ fn failures_have_cels_words() {
 
 #[test]
 fn mistakes_are_found_when_compiling() {
-    check("1 + 'a'", "compile: compilation failed: ERROR: <input>:1:3: found no matching overload for '_+_' applied to '(int, string)'");
-    check("1 == 'a'", "compile: compilation failed: ERROR: <input>:1:3: found no matching overload for '_==_' applied to '(int, string)'");
-    check("nope", "compile: compilation failed: ERROR: <input>:1:1: undeclared reference to 'nope' (in container '')");
-    check("nope(1)", "compile: compilation failed: ERROR: <input>:1:1: undeclared reference to 'nope' (in container '')");
-    check("'a'.startsWith(1)", "compile: compilation failed: ERROR: <input>:1:4: found no matching overload for 'startsWith' applied to 'string.(int)'");
-    check("[1, 'a']", "compile: compilation failed: ERROR: <input>:1:5: expected type 'int' but found 'string'");
-    check("1 +", "compile: compilation failed: ERROR: <input>:1:4: Syntax error: mismatched input '<EOF>' expecting an expression");
-    check("1 2", "compile: compilation failed: ERROR: <input>:1:3: Syntax error: extraneous input '2' expecting <EOF>");
+    check(
+        "1 + 'a'",
+        "compile: compilation failed: ERROR: <input>:1:3: found no matching overload for '_+_' applied to '(int, string)'",
+    );
+    check(
+        "1 == 'a'",
+        "compile: compilation failed: ERROR: <input>:1:3: found no matching overload for '_==_' applied to '(int, string)'",
+    );
+    check(
+        "nope",
+        "compile: compilation failed: ERROR: <input>:1:1: undeclared reference to 'nope' (in container '')",
+    );
+    check(
+        "nope(1)",
+        "compile: compilation failed: ERROR: <input>:1:1: undeclared reference to 'nope' (in container '')",
+    );
+    check(
+        "'a'.startsWith(1)",
+        "compile: compilation failed: ERROR: <input>:1:4: found no matching overload for 'startsWith' applied to 'string.(int)'",
+    );
+    check(
+        "[1, 'a']",
+        "compile: compilation failed: ERROR: <input>:1:5: expected type 'int' but found 'string'",
+    );
+    check(
+        "1 +",
+        "compile: compilation failed: ERROR: <input>:1:4: Syntax error: mismatched input '<EOF>' expecting an expression",
+    );
+    check(
+        "1 2",
+        "compile: compilation failed: ERROR: <input>:1:3: Syntax error: extraneous input '2' expecting <EOF>",
+    );
     check("for", "compile: compilation failed: ERROR: <input>:1:1: reserved identifier: for");
     check("has(1)", "compile: compilation failed: ERROR: <input>:1:1: invalid argument to has() macro");
-    check("1.all(x, true)", "compile: compilation failed: ERROR: <input>:1:1: expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)");
-    check("[1].all(x, x)", "compile: compilation failed: ERROR: <input>:1:4: found no matching overload for '_&&_' applied to '(bool, int)'");
-    check("true ? 1 : 'a'", "compile: compilation failed: ERROR: <input>:1:6: found no matching overload for '_?_:_' applied to '(bool, int, string)'");
+    check(
+        "1.all(x, true)",
+        "compile: compilation failed: ERROR: <input>:1:1: expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)",
+    );
+    check(
+        "[1].all(x, x)",
+        "compile: compilation failed: ERROR: <input>:1:4: found no matching overload for '_&&_' applied to '(bool, int)'",
+    );
+    check(
+        "true ? 1 : 'a'",
+        "compile: compilation failed: ERROR: <input>:1:6: found no matching overload for '_?_:_' applied to '(bool, int, string)'",
+    );
     check("'a'.matches('(')", "compile: compilation failed: ERROR: <input>:1:4: error parsing regexp: `(`");
-    check("Pod{}", "compile: compilation failed: ERROR: <input>:1:1: undeclared reference to 'Pod' (in container '')");
-    check("'abc", "compile: compilation failed: ERROR: <input>:1:1: Syntax error: unterminated string literal");
+    check(
+        "Pod{}",
+        "compile: compilation failed: ERROR: <input>:1:1: undeclared reference to 'Pod' (in container '')",
+    );
+    check(
+        "'abc",
+        "compile: compilation failed: ERROR: <input>:1:1: Syntax error: unterminated string literal",
+    );
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn strings() {
 fn format() {
     all_true(&[
         "'%s is %d'.format(['x', 3]) == 'x is 3'",
-        "'%s'.format([[1, 2]]) == '[1, 2]' && '%s'.format([{'b': 1, 'a': true}]) == '{a: true, b: 1}'",
+        "'%s'.format([[1, 2]]) == '[1, 2]' && '%s'.format([{'b': 1, 'a': dyn(true)}]) == '{a: true, b: 1}'",
         "'%.2f'.format([1.239]) == '1.24' && '%f'.format([2.5]) == '2.500000'",
         "'%.3e'.format([1052.0]) == '1.052e+03'",
         "'%b %o %x %X'.format([5, 8, 255, 255]) == '101 10 ff FF'",

@@ -7,8 +7,8 @@ mod policies;
 mod robustness;
 mod validating;
 
-use objects::field::ErrorList;
 use objects::Path;
+use objects::field::ErrorList;
 use schemas::Schema;
 use serde_json::{Value, json};
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::schema;
-use crate::{Bindings, Budget, CompileError, Definition, EvalError, Expression, HostObject, HostValue, VariableType};
+use crate::{
+    Bindings, Budget, CompileError, Definition, EvalError, Expression, HostObject, HostValue, VariableType,
+};
 
 const VARIABLES: [(&str, VariableType); 5] = [
     ("object", VariableType::Dyn),
@@ -33,7 +35,7 @@ fn documented_policies() {
         ("has(object.metadata.labels) && object.metadata.labels.env == 'prod'", Ok(true)),
         ("object.metadata.labels.all(k, k != 'x')", Ok(true)),
         ("object.spec.paused", Err(EvalError::NoSuchKey("paused".to_owned()))),
-        ("namespaceObject == null", Err(EvalError::Unbound("variable 4".to_owned()))),
+        ("namespaceObject == null", Err(EvalError::Unbound("namespaceObject".to_owned()))),
     ] {
         let expression = Expression::compile_bool(source, &VARIABLES).unwrap();
         assert_eq!(expression.evaluate_bool(&bindings, &mut Budget::default()), expected, "{source}");
@@ -50,7 +52,8 @@ fn results_are_checked() {
 
 #[test]
 fn typed_objects() {
-    let schema = Arc::new(schema(json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+    let schema =
+        Arc::new(schema(json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "at": {"type": "string", "format": "date-time"}}}}})));
     let variables = [("object", VariableType::Schema(schema))];
     let expression = Expression::compile("object.spec.at.getFullYear()", &variables).unwrap();
@@ -63,7 +66,8 @@ fn typed_objects() {
 #[test]
 fn definitions_see_earlier_ones_and_are_lazy() {
     let define = |name: &str, source: &str, before: &[Definition]| {
-        let variables = [("object", VariableType::Dyn), ("variables", VariableType::Definitions(before.to_vec()))];
+        let variables =
+            [("object", VariableType::Dyn), ("variables", VariableType::Definitions(before.to_vec()))];
         let expression = Expression::compile(source, &variables).unwrap();
         Definition { name: name.to_owned(), expression: Arc::new(expression) }
     };
@@ -71,7 +75,8 @@ fn definitions_see_earlier_ones_and_are_lazy() {
     definitions.push(define("doubled", "variables.replicas * 2", &definitions));
     definitions.push(define("memory", "quantity('1Gi')", &definitions));
     definitions.push(define("broken", "1 / 0", &definitions));
-    let variables = [("object", VariableType::Dyn), ("variables", VariableType::Definitions(definitions.clone()))];
+    let variables =
+        [("object", VariableType::Dyn), ("variables", VariableType::Definitions(definitions.clone()))];
     let object = json!({"spec": {"replicas": 3}});
     let bindings = Bindings::new().with("object", &object).with_definitions(&definitions);
     for (source, expected) in [

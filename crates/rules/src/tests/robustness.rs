@@ -39,19 +39,32 @@ fn deep_and_long_expressions_end() {
     ] {
         try_everything(&source, &json!({}));
     }
-    // What is flat may be long, and what is nested may be as deep as the limit.
+}
+
+/// As deep as it may be, in a thread with less stack than a server's threads have.
+#[test]
+fn the_deepest_expressions_fit_the_stack() {
+    let wrapped = |open: &str, inner: &str, close: &str| open.repeat(90) + inner + &close.repeat(90);
     let long = "true".to_owned() + &" && true".repeat(5000);
-    assert_eq!(super::evaluated(&long), "true");
-    let nested = "(".repeat(150) + "1" + &")".repeat(150) + " == 1";
-    assert_eq!(super::evaluated(&nested), "true");
-    let lists = "[".repeat(150) + &"]".repeat(150) + ".size() == 1";
-    assert_eq!(super::evaluated(&lists), "true");
-    let sum = "1".to_owned() + &"+1".repeat(150);
-    assert_eq!(super::evaluated(&sum), "151");
-    let negations = "!(".repeat(150) + "true" + &")".repeat(150);
-    assert_eq!(super::evaluated(&negations), "true");
-    let folds = (0..40).fold("true".to_owned(), |body, _| format!("[1].all(x, {body})"));
-    assert_eq!(super::evaluated(&folds), "true");
+    let folds = (0..90).fold("true".to_owned(), |body, _| format!("[1].all(x, {body})"));
+    let cases = [
+        (long, "true"),
+        (wrapped("(", "1", ")") + " == 1", "true"),
+        (wrapped("[", "", "]") + ".size()", "1"),
+        (wrapped("{1:", "1", "}") + "[1].size()", "1"),
+        ("1".to_owned() + &"+1".repeat(90), "91"),
+        (wrapped("!(", "true", ")"), "true"),
+        (wrapped("true ? (", "1", ") : 2"), "1"),
+        (wrapped("dyn(", "1", ")"), "1"),
+        (wrapped("cel.bind(x, 1, ", "x", ")"), "1"),
+        (wrapped("optional.of(1).optMap(x, ", "x", ")") + ".hasValue()", "true"),
+        (folds, "true"),
+    ];
+    for (source, expected) in cases {
+        let name = source.chars().take(12).collect();
+        let run = move || assert_eq!(super::evaluated(&source), expected, "{source}");
+        std::thread::Builder::new().name(name).stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
+    }
 }
 
 #[test]
@@ -63,7 +76,11 @@ fn growth_is_paid_for() {
         "lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, true)))",
     ];
     for source in explosions {
-        assert_eq!(super::evaluated(source), "error: operation cancelled: actual cost limit exceeded", "{source}");
+        assert_eq!(
+            super::evaluated(source),
+            "error: operation cancelled: actual cost limit exceeded",
+            "{source}"
+        );
     }
     let doubled = (0..60).fold("x".to_owned(), |body, _| format!("cel.bind(x, x + x, {body})"));
     let doubled = format!("cel.bind(x, 'ab', {doubled}).size() > 0");
@@ -91,11 +108,72 @@ fn any_json() -> impl Strategy<Value = Value> {
 /// Text that is often an expression: words of the language in any order.
 fn almost_expression() -> impl Strategy<Value = String> {
     let words = [
-        "self", "oldSelf", ".", "a", "b", "(", ")", "[", "]", "{", "}", ",", ":", "?", "+", "-", "*", "/", "%", "==", "!=",
-        "<", ">=", "&&", "||", "!", "in", "1", "0", "-1", "2u", "1.5", "9223372036854775807", "'x'", "''", "b'x'", "null",
-        "true", "all(x, ", "map(x, ", "size()", "has(self.a)", "x", "int(", "string(", "timestamp(", "duration(", "'1h'",
-        "split('')", "substring(", "matches('a+')", "format([", "'%s %d %e'", "quantity('1Ki')", "orValue(1)", "[?0]", ".?",
-        "indexOf(", "charAt(", "replace(", "lists.range(3)", "sort()", "sum()", "slice(0, 9)", "math.abs(", "min()",
+        "self",
+        "oldSelf",
+        ".",
+        "a",
+        "b",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        ":",
+        "?",
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "==",
+        "!=",
+        "<",
+        ">=",
+        "&&",
+        "||",
+        "!",
+        "in",
+        "1",
+        "0",
+        "-1",
+        "2u",
+        "1.5",
+        "9223372036854775807",
+        "'x'",
+        "''",
+        "b'x'",
+        "null",
+        "true",
+        "all(x, ",
+        "map(x, ",
+        "size()",
+        "has(self.a)",
+        "x",
+        "int(",
+        "string(",
+        "timestamp(",
+        "duration(",
+        "'1h'",
+        "split('')",
+        "substring(",
+        "matches('a+')",
+        "format([",
+        "'%s %d %e'",
+        "quantity('1Ki')",
+        "orValue(1)",
+        "[?0]",
+        ".?",
+        "indexOf(",
+        "charAt(",
+        "replace(",
+        "lists.range(3)",
+        "sort()",
+        "sum()",
+        "slice(0, 9)",
+        "math.abs(",
+        "min()",
     ];
     prop::collection::vec(prop::sample::select(words.to_vec()), 0..14).prop_map(|words| words.concat())
 }
@@ -103,26 +181,84 @@ fn almost_expression() -> impl Strategy<Value = String> {
 /// Functions of dynamic values in every order: the types let all of them through.
 fn calls() -> impl Strategy<Value = String> {
     let members = [
-        "size()", "charAt(self.a)", "indexOf(self.b)", "indexOf(self.b, self.k)", "lastIndexOf(self.b, self.k)", "trim()",
-        "replace(self.a, self.b)", "split(self.a)", "split(self.a, self.k)", "substring(self.k)", "substring(self.a, self.k)",
-        "join(self.a)", "isSorted()", "sum()", "min()", "max()", "slice(self.a, self.k)", "distinct()", "sort()", "flatten()",
-        "flatten(self.a)", "reverse()", "find(self.a)", "findAll(self.a, self.k)", "matches(self.b)", "getHours(self.a)",
-        "getFullYear()", "all(x, x == self)", "map(x, x)", "filter(x, self)", "transformMap(k, v, v)", "format(self.a)",
-        "contains(self.a)", "sortBy(x, x)", "hasValue()", "orValue(self.a)",
+        "size()",
+        "charAt(self.a)",
+        "indexOf(self.b)",
+        "indexOf(self.b, self.k)",
+        "lastIndexOf(self.b, self.k)",
+        "trim()",
+        "replace(self.a, self.b)",
+        "split(self.a)",
+        "split(self.a, self.k)",
+        "substring(self.k)",
+        "substring(self.a, self.k)",
+        "join(self.a)",
+        "isSorted()",
+        "sum()",
+        "min()",
+        "max()",
+        "slice(self.a, self.k)",
+        "distinct()",
+        "sort()",
+        "flatten()",
+        "flatten(self.a)",
+        "reverse()",
+        "find(self.a)",
+        "findAll(self.a, self.k)",
+        "matches(self.b)",
+        "getHours(self.a)",
+        "getFullYear()",
+        "all(x, x == self)",
+        "map(x, x)",
+        "filter(x, self)",
+        "transformMap(k, v, v)",
+        "format(self.a)",
+        "contains(self.a)",
+        "sortBy(x, x)",
+        "hasValue()",
+        "orValue(self.a)",
     ];
     let functions = [
-        "int", "uint", "double", "string", "bytes", "bool", "timestamp", "duration", "dyn", "type", "quantity", "url", "ip",
-        "cidr", "semver", "isURL", "isQuantity", "math.abs", "math.sqrt", "math.sign", "math.bitNot", "base64.decode",
-        "lists.range", "-", "!", "self.a + ", "self.a - ", "self.a * ", "self.a / ", "self.a % ", "self.a < ", "self.a in ",
+        "int",
+        "uint",
+        "double",
+        "string",
+        "bytes",
+        "bool",
+        "timestamp",
+        "duration",
+        "dyn",
+        "type",
+        "quantity",
+        "url",
+        "ip",
+        "cidr",
+        "semver",
+        "isURL",
+        "isQuantity",
+        "math.abs",
+        "math.sqrt",
+        "math.sign",
+        "math.bitNot",
+        "base64.decode",
+        "lists.range",
+        "-",
+        "!",
+        "self.a + ",
+        "self.a - ",
+        "self.a * ",
+        "self.a / ",
+        "self.a % ",
+        "self.a < ",
+        "self.a in ",
         "self.a == ",
     ];
     let steps = prop::collection::vec(prop::sample::select(members.to_vec()), 0..3);
-    (prop::sample::select(functions.to_vec()), prop::sample::select(vec!["self", "self.a", "self.b"]), steps).prop_map(
-        |(function, start, steps)| {
+    (prop::sample::select(functions.to_vec()), prop::sample::select(vec!["self", "self.a", "self.b"]), steps)
+        .prop_map(|(function, start, steps)| {
             let chain = steps.iter().fold(start.to_owned(), |chain, step| format!("dyn({chain}).{step}"));
             format!("{function}(dyn({chain}))")
-        },
-    )
+        })
 }
 
 proptest! {

@@ -46,23 +46,41 @@ fn documented_rules() {
             json!({"minReplicas": 1, "replicas": 2, "maxReplicas": 3}),
             json!({"minReplicas": 1, "replicas": 4, "maxReplicas": 3}),
         ),
-        ("'Available' in self.stateCounts", json!({"stateCounts": {"Available": 1}}), json!({"stateCounts": {}})),
+        (
+            "'Available' in self.stateCounts",
+            json!({"stateCounts": {"Available": 1}}),
+            json!({"stateCounts": {}}),
+        ),
         (
             "self.widgets.exists(w, w.key == 'x' && w.foo < 10)",
             json!({"widgets": [{"key": "y", "foo": 1}, {"key": "x", "foo": 1}]}),
             json!({"widgets": [{"key": "x", "foo": 10}]}),
         ),
         ("self.health.startsWith('ok')", json!({"health": "ok!"}), json!({"health": "bad"})),
-        ("self.created + self.ttl < timestamp('2024-01-01T00:00:00Z')",
+        (
+            "self.created + self.ttl < timestamp('2024-01-01T00:00:00Z')",
             json!({"created": "2023-01-01T00:00:00Z", "ttl": "24h"}),
-            json!({"created": "2023-12-31T23:00:00Z", "ttl": "24h"})),
+            json!({"created": "2023-12-31T23:00:00Z", "ttl": "24h"}),
+        ),
         ("has(self.health) ? self.health == 'ok' : true", json!({}), json!({"health": "x"})),
-        ("type(self.port) == string ? self.port == '100%' : self.port == 1000", json!({"port": 1000}), json!({"port": "99%"})),
+        (
+            "type(self.port) == string ? self.port == '100%' : self.port == 1000",
+            json!({"port": 1000}),
+            json!({"port": "99%"}),
+        ),
         ("self.set1.all(e, e.size() > 1)", json!({"set1": ["ab"]}), json!({"set1": ["ab", "c"]})),
-        ("self.widgets.map(w, w.key).isSorted()", json!({"widgets": [{"key": "a"}, {"key": "b"}]}), json!({"widgets": [{"key": "b"}, {"key": "a"}]})),
+        (
+            "self.widgets.map(w, w.key).isSorted()",
+            json!({"widgets": [{"key": "a"}, {"key": "b"}]}),
+            json!({"widgets": [{"key": "b"}, {"key": "a"}]}),
+        ),
         ("self.x__dash__y == 'v'", json!({"x-y": "v"}), json!({"x-y": "w"})),
         ("self.?health.orValue('ok') == 'ok'", json!({}), json!({"health": "w"})),
-        ("self.stateCounts.all(k, self.stateCounts[k] > 0)", json!({"stateCounts": {"a": 1}}), json!({"stateCounts": {"a": 0}})),
+        (
+            "self.stateCounts.all(k, self.stateCounts[k] > 0)",
+            json!({"stateCounts": {"a": 1}}),
+            json!({"stateCounts": {"a": 0}}),
+        ),
     ] {
         check(&p, rule, good, &[]);
         check(&p, rule, bad, &[&failed(rule)]);
@@ -73,13 +91,33 @@ fn documented_rules() {
 fn evaluation_errors() {
     let p = json!({"a": {"type": "integer"}, "m": {"type": "object", "maxProperties": 3, "additionalProperties": {"type": "string"}},
         "v": {"x-kubernetes-int-or-string": true}});
-    check(&p, "self.a > 0", json!({}), &["spec: Invalid value: \"object\": no such key: a evaluating rule: self.a > 0"]);
-    check(&p, "self.m['x'] == ''", json!({"m": {}}), &["spec: Invalid value: \"object\": no such key: x evaluating rule: self.m['x'] == ''"]);
-    check(&p, "1 / self.a == 1", json!({"a": 0}), &["spec: Invalid value: \"object\": division by zero evaluating rule: 1 / self.a == 1"]);
-    check(&p, "self.v > 1", json!({"v": "x"}), &[
-        "spec: Invalid value: \"object\": 'no such overload': call arguments did not match a supported operator, function \
+    check(
+        &p,
+        "self.a > 0",
+        json!({}),
+        &["spec: Invalid value: \"object\": no such key: a evaluating rule: self.a > 0"],
+    );
+    check(
+        &p,
+        "self.m['x'] == ''",
+        json!({"m": {}}),
+        &["spec: Invalid value: \"object\": no such key: x evaluating rule: self.m['x'] == ''"],
+    );
+    check(
+        &p,
+        "1 / self.a == 1",
+        json!({"a": 0}),
+        &["spec: Invalid value: \"object\": division by zero evaluating rule: 1 / self.a == 1"],
+    );
+    check(
+        &p,
+        "self.v > 1",
+        json!({"v": "x"}),
+        &[
+            "spec: Invalid value: \"object\": 'no such overload': call arguments did not match a supported operator, function \
          or macro signature for rule: self.v > 1",
-    ]);
+        ],
+    );
 }
 
 #[test]
@@ -88,7 +126,10 @@ fn messages_reasons_and_paths() {
     for (extra, expected) in [
         (json!({"message": " too large "}), "spec: Invalid value: \"object\": too large"),
         (json!({"messageExpression": "'n is ' + string(self.n)"}), "spec: Invalid value: \"object\": n is 7"),
-        (json!({"messageExpression": "'%d > %d'.format([self.n, 5])", "message": "x"}), "spec: Invalid value: \"object\": 7 > 5"),
+        (
+            json!({"messageExpression": "'%d > %d'.format([self.n, 5])", "message": "x"}),
+            "spec: Invalid value: \"object\": 7 > 5",
+        ),
         // A message expression that fails, or says nothing, falls back.
         (json!({"messageExpression": "self.m['x']", "message": "x"}), "spec: Invalid value: \"object\": x"),
         (json!({"messageExpression": "' '"}), "spec: Invalid value: \"object\": failed rule: self.n < 5"),
@@ -118,14 +159,18 @@ fn rules_stand_where_the_schema_puts_them() {
         "limited": {"type": "integer", "allOf": [{"x-kubernetes-validations": [{"rule": "self < 5"}]}]},
     }}}});
     let rules = rules(schema);
-    let object = json!({"spec": {"list": ["a", "x"], "map": {"k": 0, "l": 1}, "nullable": null, "limited": 7}});
+    let object =
+        json!({"spec": {"list": ["a", "x"], "map": {"k": 0, "l": 1}, "nullable": null, "limited": 7}});
     let mut errors = found(&rules, &object, None);
     errors.sort();
-    assert_eq!(errors, [
-        "spec.limited: Invalid value: \"integer\": failed rule: self < 5",
-        "spec.list[1]: Invalid value: \"string\": no x",
-        "spec.map[k]: Invalid value: \"integer\": failed rule: self > 0",
-    ]);
+    assert_eq!(
+        errors,
+        [
+            "spec.limited: Invalid value: \"integer\": failed rule: self < 5",
+            "spec.list[1]: Invalid value: \"string\": no x",
+            "spec.map[k]: Invalid value: \"integer\": failed rule: self > 0",
+        ]
+    );
 }
 
 #[test]
@@ -134,7 +179,9 @@ fn transitions() {
     let immutable = json!({"rule": "self.name == oldSelf.name", "message": "name is immutable"});
     let error = ["spec: Invalid value: \"object\": name is immutable"];
     assert!(outcome(p.clone(), immutable.clone(), json!({"name": "a"}), None).is_empty());
-    assert!(outcome(p.clone(), immutable.clone(), json!({"name": "a"}), Some(json!({"name": "a"}))).is_empty());
+    assert!(
+        outcome(p.clone(), immutable.clone(), json!({"name": "a"}), Some(json!({"name": "a"}))).is_empty()
+    );
     assert_eq!(outcome(p.clone(), immutable, json!({"name": "b"}), Some(json!({"name": "a"}))), error);
 
     let optional = json!({"rule": "!oldSelf.hasValue() || self.count >= oldSelf.value().count", "optionalOldSelf": true,
@@ -161,7 +208,10 @@ fn elements_are_correlated_by_key() {
     let moved = json!({"list": [{"k": "b", "v": 5}, {"k": "a", "v": 1}, {"k": "new", "v": 0}]});
     assert!(found(&rules, &moved, Some(&old)).is_empty());
     let shrunk = json!({"list": [{"k": "b", "v": 4}, {"k": "a", "v": 1}]});
-    assert_eq!(found(&rules, &shrunk, Some(&old)), ["list[0]: Invalid value: \"object\": failed rule: self.v >= oldSelf.v"]);
+    assert_eq!(
+        found(&rules, &shrunk, Some(&old)),
+        ["list[0]: Invalid value: \"object\": failed rule: self.v >= oldSelf.v"]
+    );
 }
 
 #[test]
@@ -196,7 +246,8 @@ fn lists_that_are_sets_or_maps() {
             "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string", "maxLength": 5}, "v": {"type": "integer"}}}},
         "list": {"type": "array", "maxItems": 5, "items": {"type": "string", "maxLength": 5}},
     });
-    let spec = json!({"set": ["a", "b"], "list": ["a", "b"], "map": [{"k": "a", "v": 1}, {"k": "b", "v": 2}]});
+    let spec =
+        json!({"set": ["a", "b"], "list": ["a", "b"], "map": [{"k": "a", "v": 1}, {"k": "b", "v": 2}]});
     for rule in [
         "self.set == ['b', 'a']",
         "self.list != ['b', 'a']",
@@ -212,13 +263,17 @@ fn lists_that_are_sets_or_maps() {
     let old = json!({"spec": {"map": [{"k": "a", "v": 1}, {"k": "b", "v": 2}]}});
     let reordered = json!({"spec": {"map": [{"k": "b", "v": 2}, {"k": "a", "v": 1}]}});
     assert!(found(&rules, &reordered, Some(&old)).is_empty());
-    assert_eq!(found(&rules, &json!({"spec": {"map": [{"k": "b", "v": 2}, {"k": "a", "v": 7}]}}), Some(&old)).len(), 1);
+    assert_eq!(
+        found(&rules, &json!({"spec": {"map": [{"k": "b", "v": 2}, {"k": "a", "v": 7}]}}), Some(&old)).len(),
+        1
+    );
 }
 
 #[test]
 fn running_out_of_budget() {
     let p = json!({"l": {"type": "array", "maxItems": 1000, "items": {"type": "integer"}}});
-    let rules = rules(resource(p, json!([{"rule": "self.l.all(x, x >= 0)"}, {"rule": "self.l.size() == 0"}])));
+    let rules =
+        rules(resource(p, json!([{"rule": "self.l.all(x, x >= 0)"}, {"rule": "self.l.size() == 0"}])));
     let object = json!({"spec": {"l": vec![1; 500]}});
     let path = Path::root();
     let mut budget = Budget::new(100);
@@ -235,10 +290,14 @@ fn running_out_of_budget() {
 fn one_expression_has_a_limit_of_its_own() {
     // The bound on the list makes the rule cheap enough to accept; the value breaks the bound.
     let p = json!({"l": {"type": "array", "maxItems": 10, "items": {"type": "integer"}}});
-    let rules = rules(resource(p, json!([{"rule": "self.l.all(x, self.l.all(y, x == y))"}, {"rule": "false"}])));
+    let rules =
+        rules(resource(p, json!([{"rule": "self.l.all(x, self.l.all(y, x == y))"}, {"rule": "false"}])));
     let object = json!({"spec": {"l": vec![1; 2000]}});
-    assert_eq!(found(&rules, &object, None), [
-        "spec: Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation rules \
+    assert_eq!(
+        found(&rules, &object, None),
+        [
+            "spec: Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation rules \
          will be run due to call cost exceeds limit for rule: self.l.all(x, self.l.all(y, x == y))",
-    ]);
+        ]
+    );
 }
