@@ -22,7 +22,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use objects::{ErrorList, Path, Value, field, meta};
+use objects::{ErrorList, Value, meta};
 
 pub use self::selectable::Selectable;
 pub(crate) use self::service::is_reachable_from_outside;
@@ -73,6 +73,8 @@ pub struct Behaviour {
     update: fn(&mut Value, &Value),
     status_update: fn(&mut Value, &Value),
     validate: fn(&Value) -> ErrorList,
+    /// What more is asked of a new object only.
+    validate_new: fn(&Value) -> ErrorList,
     validate_update: fn(&Value, &Value) -> ErrorList,
     validate_status_update: fn(&Value, &Value) -> ErrorList,
 }
@@ -114,6 +116,7 @@ impl Behaviour {
             update: |_, _| {},
             status_update: |_, _| {},
             validate: |_| ErrorList::new(),
+            validate_new: |_| ErrorList::new(),
             validate_update: |_, _| ErrorList::new(),
             validate_status_update: |_, _| ErrorList::new(),
         }
@@ -172,7 +175,9 @@ impl Behaviour {
 
     /// What is wrong with a new object. Its metadata is checked elsewhere, for all kinds alike.
     pub fn validate(&self, object: &Value) -> ErrorList {
-        (self.validate)(object)
+        let mut errors = (self.validate)(object);
+        errors.extend((self.validate_new)(object));
+        errors
     }
 
     /// What is wrong with the new state of an object, in itself or as a change of the old one.
@@ -242,12 +247,4 @@ fn keep_all_but(new: &mut Value, old: &Value, free: &[&str]) {
     for (field, value) in kept.iter().filter(|(field, _)| !free.contains(&field.as_str())) {
         fields.insert(field.clone(), value.clone());
     }
-}
-
-/// `field is immutable`, for whatever of these fields differs.
-pub(crate) fn immutable(new: &Value, old: &Value, paths: &[&str]) -> ErrorList {
-    let changed = paths.iter().filter(|path| !same(new.at(path), old.at(path)));
-    changed
-        .map(|path| field::Error::invalid(&Path::new(path), new.at(path).clone(), "field is immutable"))
-        .collect()
 }

@@ -14,11 +14,11 @@ pub mod discovery;
 mod dotted;
 pub mod openapi;
 pub mod priority;
-pub mod quantity;
 mod resources;
 mod schema;
 mod storage;
 mod types;
+mod validation;
 
 pub use behaviour::{Behaviour, Generation, Selectable, StatusSplit, behaviour, custom};
 pub use columns::{Column, Columns};

@@ -1,9 +1,9 @@
 //! Amounts of resources in a pod: what is asked for, what is allowed, and the class that follows from both.
 
 use objects::Value;
+use objects::quantity::Quantity;
 
 use crate::dotted::Dotted;
-use crate::quantity::Quantity;
 
 /// Writes the amounts of resource lists in their canonical form. What is no quantity is left for validation.
 pub(crate) fn canonical(holder: &mut Value, lists: &[&str]) {
@@ -11,10 +11,19 @@ pub(crate) fn canonical(holder: &mut Value, lists: &[&str]) {
         let amounts =
             holder.at_mut(list).and_then(Value::as_object_mut).into_iter().flat_map(|map| map.values_mut());
         for amount in amounts.filter(|amount| !amount.is_null()) {
-            if let Some(quantity) = Quantity::read(amount) {
-                *amount = quantity.in_thousandths().to_string().into();
+            if let Ok(quantity) = Quantity::from_value(amount) {
+                *amount = in_thousandths(quantity).to_string().into();
             }
         }
+    }
+}
+
+/// Rounded up to thousandths, the finest that resources are counted in.
+fn in_thousandths(quantity: Quantity) -> Quantity {
+    match quantity.milli_value() {
+        // So much that it has no thousandths to speak of.
+        i64::MIN | i64::MAX => quantity,
+        thousandths => Quantity::from_milli(thousandths, quantity.format()),
     }
 }
 
@@ -47,7 +56,7 @@ fn class_of(resources: &Value) -> &'static str {
 
 /// The amount of a resource in a list; zero where there is none.
 pub(crate) fn amount(list: &Value, name: &str) -> Quantity {
-    list.get(name).and_then(Quantity::read).unwrap_or(Quantity::ZERO)
+    list.get(name).and_then(|amount| Quantity::from_value(amount).ok()).unwrap_or(Quantity::ZERO)
 }
 
 #[cfg(test)]

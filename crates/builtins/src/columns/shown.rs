@@ -9,7 +9,7 @@ use crate::dotted::Dotted;
 
 /// Seconds since the epoch of an RFC 3339 stamp.
 pub(super) fn seconds(stamp: &str) -> Option<i64> {
-    stamp.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_second)
+    objects::time::parse(stamp).ok().map(|time| time.as_second())
 }
 
 /// How long ago a stamp was.
