@@ -17,7 +17,7 @@ pub(super) enum Chore {
 }
 
 /// Rows per step: a few milliseconds, so that a writer never waits long.
-const STEP: i64 = 500;
+pub(super) const STEP: usize = 500;
 
 /// What was left to do when the store was last closed, or killed.
 pub(super) fn unfinished(connection: &Connection) -> rusqlite::Result<Vec<Chore>> {
@@ -34,14 +34,7 @@ pub(super) fn unfinished(connection: &Connection) -> rusqlite::Result<Vec<Chore>
 }
 
 impl Batch<'_> {
-    /// Does a little of a chore; true when nothing is left of it.
-    pub(super) fn step(&mut self, chore: Chore) -> Result<bool, Fault> {
-        match chore {
-            Chore::Copy(tenant) => self.copy_step(tenant),
-            Chore::Remove(tenant) => self.remove_step(tenant),
-        }
-    }
-
+    /// Copies a little of what a fork still reads from its base; true when nothing is left.
     pub(super) fn copy_step(&mut self, fork: TenantId) -> Result<bool, Fault> {
         // Deleted meanwhile, or copied before a fork of it was made.
         let Some(row) = snapshot::tenant(self.connection, fork)? else { return Ok(true) };
@@ -54,9 +47,9 @@ impl Batch<'_> {
             oldest: base.revision,
             base: None,
         };
-        let page = snapshot::range(self.connection, &source, &bounds, base.revision, STEP as usize)?;
+        let page = snapshot::range(self.connection, &source, &bounds, base.revision, STEP)?;
         let mut after = base.after;
-        let done = page.len() < STEP as usize;
+        let done = page.len() < STEP;
         for entry in page {
             after = codec::encode(&entry.key)?;
             let touched = self
@@ -81,26 +74,21 @@ impl Batch<'_> {
         Ok(done)
     }
 
-    fn remove_step(&mut self, tenant: TenantId) -> Result<bool, Fault> {
+    /// Removes at most `rows` of what a deleted tenant stored; with how many it removed, fewer when nothing is left.
+    /// Not to be called while a fork is being copied: the tenant may be its base.
+    pub(super) fn remove_step(&mut self, tenant: TenantId, rows: usize) -> Result<usize, Fault> {
         let id = integer(tenant.0);
-        let in_use = self
-            .connection
-            .prepare_cached(
-                "SELECT 1 FROM tenant WHERE base_tenant = ?1 AND base_tenant IS NOT NULL LIMIT 1",
-            )?
-            .exists([id])?;
-        if in_use {
-            return Ok(false);
-        }
         let forgotten: i64 = self
             .connection
             .prepare_cached(
                 "SELECT coalesce(sum(bytes), 0) FROM
                  (SELECT bytes FROM log WHERE tenant = ?1 ORDER BY revision, position LIMIT ?2)",
             )?
-            .query_row([id, STEP], |row| row.get(0))?;
+            .query_row([id, rows as i64], |row| row.get(0))?;
         self.counters.history_bytes = self.counters.history_bytes.saturating_sub(number(forgotten));
+        let mut removed = 0;
         for table in [
+            // The same rows as above, and first, so that all of `rows` are theirs.
             "DELETE FROM log WHERE position IN
              (SELECT position FROM log WHERE tenant = ?1 ORDER BY revision, position LIMIT ?2)",
             "DELETE FROM current WHERE tenant = ?1 AND key IN (SELECT key FROM current WHERE tenant = ?1 LIMIT ?2)",
@@ -108,12 +96,13 @@ impl Batch<'_> {
              (SELECT key, modified FROM history WHERE tenant = ?1 LIMIT ?2)",
             "DELETE FROM tally WHERE tenant = ?1 AND kind IN (SELECT kind FROM tally WHERE tenant = ?1 LIMIT ?2)",
         ] {
-            if self.connection.prepare_cached(table)?.execute([id, STEP])? > 0 {
-                return Ok(false);
+            removed += self.connection.prepare_cached(table)?.execute([id, (rows - removed) as i64])?;
+            if removed >= rows {
+                return Ok(removed);
             }
         }
         self.connection.prepare_cached("DELETE FROM tenant WHERE id = ?1")?.execute([id])?;
-        Ok(true)
+        Ok(removed)
     }
 
     /// Drops the oldest of the log that is beyond the retention, with what only it pointed at; true when nothing
@@ -135,7 +124,7 @@ impl Batch<'_> {
             .prepare_cached(
                 "SELECT position, tenant, revision, key, previous, time, bytes FROM log ORDER BY position LIMIT ?1",
             )?
-            .query_map([STEP], |row| {
+            .query_map([STEP as i64], |row| {
                 Ok(Line {
                     position: row.get(0)?,
                     tenant: row.get(1)?,
@@ -175,6 +164,6 @@ impl Batch<'_> {
                 .execute([tenant, revision])?;
             self.reload(TenantId(number(tenant)))?;
         }
-        Ok(dropped < lines.len() || (lines.len() as i64) < STEP)
+        Ok(dropped < lines.len() || lines.len() < STEP)
     }
 }

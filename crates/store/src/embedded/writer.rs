@@ -12,7 +12,7 @@ use super::chores::{self, Chore};
 use super::fault::{self, Fault};
 use super::housekeeping::{self, Housekeeper};
 use crate::fanout::Hub;
-use crate::{Retention, StoreError};
+use crate::{Retention, StoreError, TenantId};
 
 /// Calls that wait beyond this wait in their callers, who then feel how busy the disk is.
 const WAITING: usize = 1024;
@@ -21,8 +21,8 @@ const LARGEST_BATCH: usize = 512;
 
 /// Told how the commit went; answers the caller.
 type Answer = Box<dyn FnOnce(Result<(), &StoreError>) + Send>;
-/// Adds to a batch; with the error that broke the database, if one did.
-type Work = Box<dyn FnOnce(&mut Batch<'_>) -> (Answer, Option<rusqlite::Error>) + Send>;
+/// Adds to a batch, or is told that there is none; with the error that broke the database, if one did.
+type Work = Box<dyn FnOnce(Result<&mut Batch<'_>, &StoreError>) -> (Answer, Option<rusqlite::Error>) + Send>;
 
 pub(super) enum Command {
     Write(Work),
@@ -45,10 +45,11 @@ impl Writer {
     ) -> Result<T, StoreError> {
         let (answer, wait) = oneshot::channel();
         let work: Work = Box::new(move |batch| {
-            let (result, broken) = match work(batch) {
-                Ok(value) => (Some(Ok(value)), None),
-                Err(Fault::Refused(error)) => (Some(Err(error)), None),
-                Err(Fault::Broken(error)) => (None, Some(error)),
+            let (result, broken) = match batch.map(work) {
+                Ok(Ok(value)) => (Some(Ok(value)), None),
+                Ok(Err(Fault::Refused(error))) => (Some(Err(error)), None),
+                Ok(Err(Fault::Broken(error))) => (None, Some(error)),
+                Err(_) => (None, None),
             };
             let reply: Answer = Box::new(move |committed| {
                 // The caller may have gone; what it asked for is done all the same.
@@ -108,10 +109,12 @@ pub(super) fn start(setup: Setup) -> rusqlite::Result<(Writer, std::thread::Join
     let (send, receive) = mpsc::channel(WAITING);
     let mut desk = Desk {
         counters: Counters::load(&setup.connection)?,
-        chores: chores::unfinished(&setup.connection)?.into(),
+        copies: VecDeque::new(),
+        removals: VecDeque::new(),
         compactions: VecDeque::new(),
         setup,
     };
+    desk.take_up(chores::unfinished(&desk.setup.connection)?);
     let thread = std::thread::Builder::new()
         .name("store-writer".into())
         .spawn(move || desk.run(receive))
@@ -128,24 +131,25 @@ struct Compaction {
 struct Desk {
     setup: Setup,
     counters: Counters,
-    chores: VecDeque<Chore>,
+    copies: VecDeque<TenantId>,
+    removals: VecDeque<TenantId>,
     compactions: VecDeque<Compaction>,
 }
 
 impl Desk {
     fn run(&mut self, mut commands: mpsc::Receiver<Command>) {
         loop {
-            let idle = self.chores.is_empty() && self.compactions.is_empty();
+            let idle = self.copies.is_empty() && self.removals.is_empty() && self.compactions.is_empty();
             let first = if idle { commands.blocking_recv() } else { commands.try_recv().ok() };
             if first.is_none() && (idle || commands.is_closed()) {
                 return;
             }
-            let mut writes = Vec::new();
+            let mut writes = VecDeque::new();
             let mut stop = None;
             let mut next = first;
             while let Some(command) = next {
                 match command {
-                    Command::Write(work) => writes.push(work),
+                    Command::Write(work) => writes.push_back(work),
                     Command::Compact(retention, done) => {
                         self.compactions.push_back(Compaction { retention, done })
                     }
@@ -174,24 +178,40 @@ impl Desk {
         }
     }
 
-    fn commit(&mut self, writes: Vec<Work>) {
-        let mut answers = Vec::with_capacity(writes.len());
-        let count = writes.len();
-        let result = self.transact(|batch| {
-            for work in writes {
-                let (answer, broken) = work(batch);
-                answers.push(answer);
-                if let Some(error) = broken {
-                    return Err(error.into());
-                }
+    fn take_up(&mut self, chores: Vec<Chore>) {
+        for chore in chores {
+            match chore {
+                Chore::Copy(fork) => self.copies.push_back(fork),
+                Chore::Remove(tenant) => self.removals.push_back(tenant),
             }
-            Ok(())
-        });
-        if let Err(error) = &result {
-            tracing::error!(%error, writes = count, "a commit failed; nothing of it was written");
         }
-        for answer in answers {
-            answer(result.as_ref().map(|_| ()));
+    }
+
+    /// All that waits in one commit. If one breaks it, those before it fail with it, and those after it have
+    /// another.
+    fn commit(&mut self, mut writes: VecDeque<Work>) {
+        while !writes.is_empty() {
+            let mut answers = Vec::with_capacity(writes.len());
+            let result = self.transact(|batch| {
+                while let Some(work) = writes.pop_front() {
+                    let (answer, broken) = work(Ok(&mut *batch));
+                    answers.push(answer);
+                    if let Some(error) = broken {
+                        return Err(error.into());
+                    }
+                }
+                Ok(())
+            });
+            if let Err(error) = &result {
+                if answers.is_empty() {
+                    // It could not even begin: no other would.
+                    answers.extend(writes.drain(..).map(|work| work(Err(error)).0));
+                }
+                tracing::error!(%error, writes = answers.len(), "a commit failed; nothing of it was written");
+            }
+            for answer in answers {
+                answer(result.as_ref().map(|()| ()));
+            }
         }
         if self.setup.retention.bytes < self.counters.history_bytes && self.compactions.is_empty() {
             self.compactions.push_back(Compaction { retention: self.setup.retention, done: None });
@@ -218,7 +238,7 @@ impl Desk {
                 self.counters = counters;
                 self.setup.housekeeper.wrote(outcome.events.len());
                 housekeeping::restart_log_if_long(connection, &self.setup.housekeeper);
-                self.chores.extend(&outcome.chores);
+                self.take_up(outcome.chores);
                 self.setup.hub.publish(&outcome.events, &outcome.revisions, &outcome.deleted);
                 Ok(value)
             }
@@ -235,37 +255,62 @@ impl Desk {
         }
     }
 
-    /// One step of what waits, so that a writer waits for one step at most.
+    /// One step of what waits, so that a writer waits for one step at most. Copies come first: what is removed or
+    /// compacted may be what is being copied.
     fn do_some_chore(&mut self) {
-        // Copies first: what is removed or compacted may be what is being copied.
-        let copying = self.chores.iter().position(|chore| matches!(chore, Chore::Copy(_)));
-        if let Some(chore) =
-            copying.and_then(|index| self.chores.remove(index)).or_else(|| self.chores.pop_front())
-        {
-            match self.transact(|batch| batch.step(chore)) {
-                Ok(true) => {}
-                Ok(false) => self.chores.push_back(chore),
-                Err(error) => {
-                    tracing::warn!(%error, ?chore, "a chore of the store failed; trying again");
-                    self.chores.push_back(chore);
-                    std::thread::sleep(AFTER_A_FAILURE);
+        let result = if let Some(fork) = self.copies.front().copied() {
+            self.transact(|batch| batch.copy_step(fork)).map(|done| {
+                if done {
+                    self.copies.pop_front();
                 }
-            }
+            })
+        } else if !self.removals.is_empty() {
+            self.remove_some()
         } else if let Some(compaction) = self.compactions.pop_front() {
-            match self.transact(|batch| batch.compact_step(&compaction.retention)) {
-                Ok(false) => self.compactions.push_front(compaction),
-                finished => {
-                    let finished = finished.map(|_| ());
-                    match compaction.done {
-                        Some(done) => drop(done.send(finished)),
-                        None => {
-                            if let Err(error) = finished {
-                                tracing::warn!(%error, "compaction failed; trying again later");
-                            }
-                        }
-                    }
+            self.compact_some(compaction);
+            Ok(())
+        } else {
+            Ok(())
+        };
+        if let Err(error) = result {
+            tracing::warn!(%error, "a chore of the store failed; trying again");
+            std::thread::sleep(AFTER_A_FAILURE);
+        }
+    }
+
+    /// As many tenants as fit into one step: removing small ones must not cost a commit each.
+    fn remove_some(&mut self) -> Result<(), StoreError> {
+        let removals = std::mem::take(&mut self.removals);
+        let removed = self.transact(|batch| {
+            let (mut rows, mut tenants) = (0, 0);
+            for tenant in &removals {
+                let asked = chores::STEP - rows;
+                let removed = batch.remove_step(*tenant, asked)?;
+                if removed == asked {
+                    break;
                 }
+                // A tenant without rows is some work, too.
+                rows = (rows + removed + 1).min(chores::STEP - 1);
+                tenants += 1;
             }
+            Ok(tenants)
+        });
+        // What the commit itself has left to be removed comes after what was there before.
+        let new = std::mem::replace(&mut self.removals, removals);
+        self.removals.extend(new);
+        removed.map(|tenants| drop(self.removals.drain(..tenants)))
+    }
+
+    fn compact_some(&mut self, compaction: Compaction) {
+        let finished = match self.transact(|batch| batch.compact_step(&compaction.retention)) {
+            Ok(false) => return self.compactions.push_front(compaction),
+            Ok(true) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match (compaction.done, finished) {
+            (Some(done), finished) => drop(done.send(finished)),
+            (None, Err(error)) => tracing::warn!(%error, "compaction failed; trying again later"),
+            (None, Ok(())) => {}
         }
     }
 }
