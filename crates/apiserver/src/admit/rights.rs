@@ -1,0 +1,66 @@
+//! Rights that cannot be had by writing them down: roles, bindings and certificates.
+
+use auth::authorize::{Attributes, Authorizer};
+use auth::rbac::PolicySnapshot;
+use objects::{Status, Value, meta};
+
+use super::Change;
+use crate::call::Call;
+use crate::service::Failure;
+use crate::write::Part;
+
+/// Refuses a write by which a user would get, or give, rights the user does not have.
+pub async fn validate(call: &Call, object: &Value, change: Change<'_>) -> Result<(), Failure> {
+    match call.row.ty.group.as_str() {
+        "rbac.authorization.k8s.io" => {
+            let policy = call.engine.planes.policy(&call.plane).await?;
+            let checked = if meta::kind(object).ends_with("Binding") {
+                policy.check_binding(&*policy, &call.user, object, change.old())
+            } else {
+                policy.check_role(&*policy, &call.user, object, change.old())
+            };
+            checked.map_err(|why| Status::forbidden(&call.group_resource(), meta::name(object), why).into())
+        }
+        "certificates.k8s.io" => match change {
+            Change::Update { part: Part::Whole("approval"), .. } => may(call, object, "approve").await,
+            Change::Update { old, part: Part::Status } if old.pointer("/status/certificate") != object.pointer("/status/certificate") => {
+                may(call, object, "sign").await
+            }
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// Whether the user may approve, or sign, for the signer a request is addressed to.
+async fn may(call: &Call, request: &Value, verb: &str) -> Result<(), Failure> {
+    if call.user.is_master() {
+        return Ok(());
+    }
+    let signer = request.pointer("/spec/signerName").and_then(Value::as_str).unwrap_or_default();
+    let policy = call.engine.planes.policy(&call.plane).await?;
+    let domain = signer.split('/').next().unwrap_or_default();
+    let wildcard = format!("{domain}/*");
+    if is_allowed(&policy, call, verb, signer) || is_allowed(&policy, call, verb, &wildcard) {
+        return Ok(());
+    }
+    let why = format!("user not permitted to {verb} requests with signerName {signer:?}");
+    Err(Status::forbidden(&call.group_resource(), meta::name(request), why).into())
+}
+
+fn is_allowed(policy: &PolicySnapshot, call: &Call, verb: &str, signer: &str) -> bool {
+    let attributes = Attributes::resource(verb, "certificates.k8s.io", "signers").name(signer);
+    policy.authorize(&call.user, &attributes).allowed()
+}
+
+/// A request for a certificate says who made it, in the server's words.
+pub fn sign_request(call: &Call, request: &mut Value) {
+    let Some(spec) = request.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let user = call.user.to_value();
+    for (field, given) in [("username", "username"), ("uid", "uid"), ("groups", "groups"), ("extra", "extra")] {
+        match user.get(given) {
+            Some(value) => drop(spec.insert(field.to_owned(), value.clone())),
+            None => drop(spec.remove(field)),
+        }
+    }
+}
