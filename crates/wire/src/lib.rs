@@ -2,15 +2,14 @@
 //!
 //! In the order of a request: [`negotiate`] reads `Accept` and `Content-Type`, [`query`] and [`options`] what stands
 //! after the `?`, [`yaml`] the bodies that are no JSON; [`table`] (with [`jsonpath`] and [`duration`]) makes what
-//! kubectl prints, and [`openapi_v2`] the document that older ones read. Everything is pure and takes text or values,
-//! and the time where it matters.
+//! kubectl prints. Everything is pure and takes text or values, and the time where it matters.
 //!
-//! Not here: the objects themselves and their JSON (see `objects`), schemas, HTTP types, what a verb does.
+//! Not here: the objects themselves and their JSON (see `objects`), schemas, discovery and OpenAPI documents (see
+//! `builtins`), HTTP types, what a verb does.
 
 pub mod duration;
 pub mod jsonpath;
 pub mod negotiate;
-pub mod openapi_v2;
 pub mod options;
 pub mod query;
 pub mod table;

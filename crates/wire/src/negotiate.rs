@@ -56,14 +56,23 @@ const CONVERSIONS: &[(&str, &str, &[&str], Shape)] = &[
     ("APIGroupDiscoveryList", "apidiscovery.k8s.io", &["v2", "v2beta1"], Shape::Discovery),
 ];
 
+/// Whether an endpoint answers with streams of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    Never,
+    /// `stream=watch` may be asked for, and changes nothing.
+    Allowed,
+    /// A watch: only what can be cut into events.
+    Only,
+}
+
 /// What one endpoint can answer with.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoint<'a> {
     /// In the order in which a 406 names them; the first serves clients that do not care.
     pub formats: &'a [Format],
     pub shapes: &'a [Shape],
-    /// Whether answers can be streams of events.
-    pub streams: bool,
+    pub streams: Streams,
 }
 
 impl Endpoint<'_> {
@@ -71,26 +80,34 @@ impl Endpoint<'_> {
     pub const OBJECT: Endpoint<'static> = Endpoint {
         formats: &[Format::Json, Format::Yaml],
         shapes: &[Shape::Object, Shape::Table, Shape::PartialMetadata],
-        streams: true,
+        streams: Streams::Allowed,
     };
-    /// A list, or a watch of one.
+    /// A list.
     pub const LIST: Endpoint<'static> = Endpoint {
         formats: &[Format::Json, Format::Yaml],
         shapes: &[Shape::Object, Shape::Table, Shape::PartialMetadata, Shape::PartialMetadataList],
-        streams: true,
+        streams: Streams::Allowed,
     };
+    /// A watch. YAML has no stream of documents here, as upstream.
+    pub const WATCH: Endpoint<'static> =
+        Endpoint { formats: &[Format::Json], streams: Streams::Only, ..Endpoint::LIST };
     /// `/api` and `/apis`.
     pub const DISCOVERY: Endpoint<'static> = Endpoint {
         formats: &[Format::Json, Format::Yaml],
         shapes: &[Shape::Object, Shape::Discovery],
-        streams: false,
+        streams: Streams::Never,
     };
     /// Everything else: no conversions.
-    pub const PLAIN: Endpoint<'static> =
-        Endpoint { formats: &[Format::Json, Format::Yaml], shapes: &[Shape::Object], streams: false };
+    pub const PLAIN: Endpoint<'static> = Endpoint {
+        formats: &[Format::Json, Format::Yaml],
+        shapes: &[Shape::Object],
+        streams: Streams::Never,
+    };
 
     fn not_acceptable(&self) -> Status {
-        let accepted: Vec<&str> = self.formats.iter().map(|format| format.media_type()).collect();
+        let suffix = if self.streams == Streams::Only { ";stream=watch" } else { "" };
+        let accepted: Vec<String> =
+            self.formats.iter().map(|format| format!("{}{suffix}", format.media_type())).collect();
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Status::new(Reason::NotAcceptable, message)
     }
@@ -178,7 +195,7 @@ impl<'a> Clause<'a> {
                 "g" => group = value,
                 "v" => version = value,
                 "stream" if value.is_empty() => {}
-                "stream" if *value == "watch" && endpoint.streams => accepted.stream = true,
+                "stream" if *value == "watch" && endpoint.streams != Streams::Never => accepted.stream = true,
                 "stream" => return None,
                 "pretty" => accepted.pretty = *value == "1",
                 // `charset` and whatever else means nothing here.
@@ -348,6 +365,12 @@ mod tests {
                 "only the following media types are accepted: application/json, application/yaml"
             );
         }
+        let status = accept(Some("application/yaml"), &Endpoint::WATCH).unwrap_err();
+        assert_eq!(
+            status.message,
+            "only the following media types are accepted: application/json;stream=watch"
+        );
+        assert!(accept(Some("application/yaml, */*"), &Endpoint::WATCH).is_ok());
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
         assert_eq!(accept(Some(table), &Endpoint::PLAIN).expect_err(table).code, 406);
     }
