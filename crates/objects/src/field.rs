@@ -188,9 +188,36 @@ impl fmt::Display for Error {
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
-        Value::String(text) => format!("{text:?}"),
+        Value::String(text) => quoted(text),
         other => other.to_string(),
     }
+}
+
+/// Text in quotes as Go's `%q` writes it, which differs from Rust's in what cannot be printed.
+pub fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '\u{7}' => quoted.push_str("\\a"),
+            '\u{8}' => quoted.push_str("\\b"),
+            '\u{b}' => quoted.push_str("\\v"),
+            '\u{c}' => quoted.push_str("\\f"),
+            c if c.is_ascii_control() => {
+                let _ = write!(quoted, "\\x{:02x}", u32::from(c));
+            }
+            c if c.is_control() || (c.is_whitespace() && c != ' ') => {
+                let _ = write!(quoted, "\\u{:04x}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 /// Several errors as one message: a single one bare, several in brackets.
@@ -206,6 +233,58 @@ pub fn aggregate(errors: &[Error]) -> String {
                 }
             }
             if seen.len() == 1 { seen.remove(0) } else { format!("[{}]", seen.join(", ")) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths() {
+        let containers = Path::new("spec").child("containers");
+        assert_eq!(containers.index(0).child("name").to_string(), "spec.containers[0].name");
+        assert_eq!(Path::root().child("a").key("b.c").to_string(), "a[b.c]");
+        assert_eq!(Path::root().to_string(), "<nil>");
+    }
+
+    #[test]
+    fn sentences() {
+        let path = Path::new("spec.x");
+        for (error, text) in [
+            (Error::invalid(&path, "a\"b", "no"), r#"spec.x: Invalid value: "a\"b": no"#),
+            (Error::invalid(&path, 3, ""), "spec.x: Invalid value: 3"),
+            (Error::required(&path, ""), "spec.x: Required value"),
+            (Error::required(&path, "why"), "spec.x: Required value: why"),
+            (Error::forbidden(&path, "why"), "spec.x: Forbidden: why"),
+            (Error::duplicate(&path, "a"), r#"spec.x: Duplicate value: "a""#),
+            (Error::not_found(&path, "a"), r#"spec.x: Not found: "a""#),
+            (
+                Error::not_supported(&path, "c", &["b", "a"]),
+                r#"spec.x: Unsupported value: "c": supported values: "b", "a""#,
+            ),
+            (Error::too_long(&path, 5), "spec.x: Too long: may not be more than 5 bytes"),
+            (Error::too_many(&path, 3, 1), "spec.x: Too many: 3: must have at most 1 item"),
+        ] {
+            assert_eq!(error.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn several_errors_are_one_message_and_none_is_told_twice() {
+        let of = |name: &str| Error::required(&Path::new(name), "");
+        assert_eq!(aggregate(&[of("a")]), "a: Required value");
+        assert_eq!(aggregate(&[of("a"), of("a")]), "a: Required value");
+        assert_eq!(aggregate(&[of("a"), of("b")]), "[a: Required value, b: Required value]");
+    }
+
+    #[test]
+    fn text_is_quoted_as_go_quotes_it() {
+        for (text, go) in
+            [("a", r#""a""#), ("é\n\u{1}", r#""é\n\x01""#), ("\u{2028}'", "\"\\u2028'\""), ("\\", r#""\\""#)]
+        {
+            assert_eq!(quoted(text), go);
         }
     }
 }

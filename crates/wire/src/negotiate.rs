@@ -375,6 +375,14 @@ mod tests {
         assert_eq!(accept(Some(table), &Endpoint::PLAIN).expect_err(table).code, 406);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_header_makes_it_panic(header in "[a-z*/;,=. \"q0-9]{0,60}|.{0,40}") {
+            let _ = accept(Some(&header), &Endpoint::LIST);
+            let _ = body(Some(&header), &[Format::Json]);
+        }
+    }
+
     #[test]
     fn bodies_and_patches() {
         let formats = [Format::Json, Format::Yaml];

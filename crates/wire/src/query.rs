@@ -116,6 +116,16 @@ mod tests {
         assert_eq!(read("a=%ff%C3%A9"), pairs(&[("a", "\u{fffd}é")]));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn every_value_survives_its_encoding(value in ".{0,20}", raw in ".{0,40}") {
+            let encoded: String = value.bytes().map(|byte| format!("%{byte:02X}")).collect();
+            let query = Query::parse(&format!("a={encoded}"));
+            proptest::prop_assert_eq!(query.get("a"), Some(value.as_str()));
+            let _ = Query::parse(&raw);
+        }
+    }
+
     #[test]
     fn flags_and_numbers() {
         let query = Query::parse("watch&a=0&b=FALSE&c=no&limit=5&bad=x&big=99999999999999999999&none=");
