@@ -74,7 +74,8 @@ const REASONS: [(&str, Reason); 4] = [
 /// Levels of a schema that are looked at. Structural schemas end long before; definitions of built-in kinds that contain
 /// themselves do not end at all.
 const MAX_DEPTH: usize = 100;
-/// How many of the dearest rules are named when the whole is too dear.
+const LINE_BREAKS: [char; 2] = ['\n', '\r'];
+/// How many of the dearest rules are named when the whole is too dear, if they cost a hundredth of it.
 const NAMED_RULES: usize = 4;
 
 impl CompiledRules {
@@ -249,7 +250,7 @@ impl Compiler {
             return Vec::new();
         }
         let Some(place) = place else {
-            let message = "failed to retrieve type information for x-kubernetes-validations";
+            let message = "internal error: failed to retrieve type information for x-kubernetes-validations";
             self.errors.push(Error::internal(&path, message));
             return Vec::new();
         };
@@ -272,35 +273,15 @@ impl Compiler {
         self.check_texts(rule, path);
         let reason = self.check_reason(rule, path);
         let field_path = self.check_field_path(rule, typed, path);
-        if rule.rule.trim().is_empty() {
-            return None;
-        }
-        let optional = rule.optional_old_self == Some(true);
-        let (program, uses_old_self, cost) = match self.compile_source(&rule.rule, place, optional, &Ty::Bool)
-        {
-            Ok(compiled) => compiled,
-            Err(detail) => {
-                self.errors.push(Error::invalid(&path.child("rule"), shown(rule), detail));
-                return None;
-            }
-        };
-        if let Some(within) = way.uncorrelatable.as_ref().filter(|_| uses_old_self) {
-            let detail =
-                format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {within}");
-            self.errors.push(Error::invalid(&path.child("rule"), rule.rule.as_str(), detail));
-        }
-        if let Some(set) = rule.optional_old_self.filter(|_| !uses_old_self) {
-            let detail = "may not be set if oldSelf is not used in rule";
-            self.errors.push(Error::invalid(&path.child("optionalOldSelf"), set, detail));
-        }
-        self.account("estimated rule cost", cost, place, way, &path.child("rule"));
-        let message_expression = self.compile_message(rule, place, path, way);
         if self.errors.len() > before {
             return None;
         }
+        let optional_old_self = rule.optional_old_self == Some(true);
+        let compiled = self.compile_test(rule, place, optional_old_self, path, way);
+        let message_expression = self.compile_message(rule, place, path);
+        let (program, uses_old_self) = compiled.filter(|_| self.errors.len() == before)?;
         let message = rule.message.trim().to_owned();
         let name = if message.is_empty() { rule.rule.trim().to_owned() } else { message.clone() };
-        let optional_old_self = optional;
         Some(CompiledRule {
             program,
             uses_old_self,
@@ -313,13 +294,40 @@ impl Compiler {
         })
     }
 
-    fn compile_message(
+    /// The rule itself, and whether it is about a transition.
+    fn compile_test(
         &mut self,
         rule: &Rule,
         place: TypeId,
+        optional_old_self: bool,
         path: &Path,
         way: &Way,
-    ) -> Option<(String, Op)> {
+    ) -> Option<(Op, bool)> {
+        let compiled = self.compile_source(&rule.rule, place, optional_old_self, &Ty::Bool);
+        let at = path.child("rule");
+        let (program, uses_old_self, cost) = match compiled {
+            Ok(compiled) => compiled,
+            Err(detail) => {
+                self.errors.push(Error::invalid(&at, shown(rule), detail));
+                return None;
+            }
+        };
+        // Without a bound, as many as fit into a request.
+        let fitting = MAX_REQUEST_BYTES / (self.rules.types.get(place).min_bytes + 1);
+        self.account("estimated rule cost", cost.saturating_mul(way.cardinality.unwrap_or(fitting)), &at);
+        if let Some(within) = way.uncorrelatable.as_ref().filter(|_| uses_old_self) {
+            let detail =
+                format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {within}");
+            self.errors.push(Error::invalid(&at, rule.rule.as_str(), detail));
+        }
+        if let Some(set) = rule.optional_old_self.filter(|_| !uses_old_self) {
+            let detail = "may not be set if oldSelf is not used in rule";
+            self.errors.push(Error::invalid(&path.child("optionalOldSelf"), set, detail));
+        }
+        Some((program, uses_old_self))
+    }
+
+    fn compile_message(&mut self, rule: &Rule, place: TypeId, path: &Path) -> Option<(String, Op)> {
         if rule.message_expression.trim().is_empty() {
             return None;
         }
@@ -327,7 +335,7 @@ impl Compiler {
         // The message sees oldSelf as it is, also where the rule sees it as optional.
         match self.compile_source(&rule.message_expression, place, false, &Ty::Str) {
             Ok((program, _, cost)) => {
-                self.account("estimated messageExpression cost", cost, place, way, &path);
+                self.account("estimated messageExpression cost", cost, &path);
                 Some((rule.message_expression.clone(), program))
             }
             Err(detail) => {
@@ -365,21 +373,20 @@ impl Compiler {
     }
 
     fn check_texts(&mut self, rule: &Rule, path: &Path) {
-        let message = rule.message.trim();
-        if rule.rule.trim().is_empty() {
-            self.errors.push(Error::required(&path.child("rule"), "rule is not specified"));
-        }
+        let (test, message) = (rule.rule.trim(), rule.message.trim());
         let at = path.child("message");
-        if !rule.message.is_empty() && message.is_empty() {
+        if test.is_empty() {
+            self.errors.push(Error::required(&path.child("rule"), "rule is not specified"));
+        } else if !rule.message.is_empty() && message.is_empty() {
             let detail = "message must be non-empty if specified";
             self.errors.push(Error::invalid(&at, rule.message.as_str(), detail));
-        } else if message.contains('\n') {
+        } else if message.contains(LINE_BREAKS) {
             self.errors.push(Error::invalid(
                 &at,
                 rule.message.as_str(),
                 "message must not contain line breaks",
             ));
-        } else if rule.rule.trim().contains('\n') && message.is_empty() {
+        } else if test.contains(LINE_BREAKS) && message.is_empty() {
             self.errors.push(Error::required(&at, "message must be specified if rule contains line breaks"));
         }
         if !rule.message_expression.is_empty() && rule.message_expression.trim().is_empty() {
@@ -404,29 +411,29 @@ impl Compiler {
         if rule.field_path.is_empty() {
             return String::new();
         }
+        let resolved = field_path::resolve(rule.field_path.trim(), at);
         let detail = if rule.field_path.trim().is_empty() {
-            "fieldPath must be non-empty if specified".to_owned()
-        } else if rule.field_path.trim().contains('\n') {
-            "fieldPath must not contain line breaks".to_owned()
+            "fieldPath must be non-empty if specified"
+        } else if rule.field_path.contains(LINE_BREAKS) {
+            "fieldPath must not contain line breaks"
+        } else if let Some(path) = resolved {
+            return path;
         } else {
-            match field_path::resolve(rule.field_path.trim(), at) {
-                Ok(found) => return found,
-                Err(why) => format!("fieldPath must be a valid path: {why}"),
-            }
+            "fieldPath must be a valid path"
         };
         self.errors.push(Error::invalid(&path.child("fieldPath"), rule.field_path.as_str(), detail));
         String::new()
     }
 
     /// Adds an expression's estimate to the total, and refuses it if it is too dear by itself.
-    fn account(&mut self, what: &str, cost: u64, place: TypeId, way: &Way, path: &Path) {
-        // Without a bound, as many as fit into a request.
-        let fitting = MAX_REQUEST_BYTES / (self.rules.types.get(place).min_bytes + 1);
-        let cost = cost.saturating_mul(way.cardinality.unwrap_or(fitting));
+    fn account(&mut self, what: &str, cost: u64, path: &Path) {
         if cost > ESTIMATED_RULE_LIMIT {
             self.errors.push(Error::forbidden(path, too_dear(what, cost, ESTIMATED_RULE_LIMIT)));
         }
         self.total = self.total.saturating_add(cost);
+        if cost <= ESTIMATED_SCHEMA_LIMIT / 100 {
+            return;
+        }
         self.dearest.push((cost, path.clone()));
         self.dearest.sort_by(|(a, _), (b, _)| b.cmp(a));
         self.dearest.truncate(NAMED_RULES);

@@ -47,6 +47,10 @@ pub(crate) fn parse(source: &str) -> Result<Expr, Issue> {
     }
 }
 
+/// What an expression can begin with.
+const EXPRESSION: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, \
+                          BYTES, IDENTIFIER}";
+
 struct Parser {
     tokens: Vec<(usize, Token)>,
     next: usize,
@@ -276,7 +280,7 @@ impl Parser {
             Token::Bytes(bytes) => Ok(Kind::Bytes(bytes)),
             other => {
                 let message =
-                    format!("Syntax error: mismatched input {} expecting an expression", shown(&other));
+                    format!("Syntax error: mismatched input {} expecting {EXPRESSION}", shown(&other));
                 Err(Issue::new(at, message))
             }
         }

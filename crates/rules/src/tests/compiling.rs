@@ -34,7 +34,10 @@ fn expressions() {
     let none = json!({"replicas": {"type": "integer"}, "name": {"type": "string"}});
     let wrong = |rule: &str, ending: &str| refused(none.clone(), json!({"rule": rule}), "rule", ending);
     wrong("self.replica > 0", "compilation failed: ERROR: <input>:1:5: undefined field 'replica'");
-    wrong("self.replicas > ", "Syntax error: mismatched input '<EOF>' expecting an expression");
+    wrong(
+        "self.replicas > ",
+        "Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}",
+    );
     wrong("self.replicas", "cel expression must evaluate to a bool");
     wrong("self.replicas == 'a'", "found no matching overload for '_==_' applied to '(int, string)'");
     wrong("self.name.foo == 1", "type 'string' does not support field selection");
@@ -67,9 +70,9 @@ fn texts_beside_the_rule() {
         "Unsupported value: \"Nope\": supported values: \"FieldValueDuplicate\", \"FieldValueForbidden\", \
          \"FieldValueInvalid\", \"FieldValueRequired\"",
     );
-    wrong(json!({"rule": "true", "fieldPath": ".b"}), "fieldPath", "does not refer to a valid field");
-    wrong(json!({"rule": "true", "fieldPath": "a"}), "fieldPath", "expected [ or . but got: a");
-    wrong(json!({"rule": "true", "fieldPath": ".a["}), "fieldPath", "unexpected end of JSON path");
+    wrong(json!({"rule": "true", "fieldPath": ".b"}), "fieldPath", "fieldPath must be a valid path");
+    wrong(json!({"rule": "true", "fieldPath": "a"}), "fieldPath", "fieldPath must be a valid path");
+    wrong(json!({"rule": "true", "fieldPath": ".a["}), "fieldPath", "fieldPath must be a valid path");
     wrong(
         json!({"rule": "true", "optionalOldSelf": true}),
         "optionalOldSelf",

@@ -88,7 +88,7 @@ fn mistakes_are_found_when_compiling() {
     );
     check(
         "1 +",
-        "compile: compilation failed: ERROR: <input>:1:4: Syntax error: mismatched input '<EOF>' expecting an expression",
+        "compile: compilation failed: ERROR: <input>:1:4: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}",
     );
     check(
         "1 2",
