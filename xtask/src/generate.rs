@@ -1,6 +1,8 @@
 //! `cargo xtask generate`: committed data, made again from what others publish.
 
 mod builtins;
+mod go;
+mod protobuf;
 
 use std::path::{Path, PathBuf};
 
@@ -20,13 +22,17 @@ pub struct Args {
 enum What {
     /// The definitions of the built-in kinds (needs python3 with pip, and a package index)
     Builtins,
+    /// The protobuf messages of the built-in kinds (needs git, and Kubernetes' repositories)
+    Protobuf,
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
+    let root = workspace_root();
     let (path, content) = match args.what {
         What::Builtins => ("crates/builtins/data/definitions.jsonl", builtins::definitions()?),
+        What::Protobuf => ("crates/wire/data/messages.txt", protobuf::messages(&root)?),
     };
-    settle(&workspace_root().join(path), &content, args.check)
+    settle(&root.join(path), &content, args.check)
 }
 
 /// Writes the file, or compares it.

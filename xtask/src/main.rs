@@ -4,6 +4,8 @@
 #![allow(clippy::print_stdout)]
 
 mod generate;
+mod test;
+mod tidy;
 
 use clap::{Parser, Subcommand};
 
@@ -18,10 +20,16 @@ struct Cli {
 enum Command {
     /// Write the data tables that are made from published material
     Generate(generate::Args),
+    /// Install what the tests need, then check and test everything
+    Test(test::Args),
+    /// Check what must hold of the house itself
+    Tidy,
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Generate(args) => generate::run(args),
+        Command::Test(args) => test::run(&args),
+        Command::Tidy => tidy::run(),
     }
 }

@@ -9,6 +9,8 @@ use crate::call::Call;
 use crate::control_plane::CRD_KIND;
 use crate::read;
 use crate::service::Failure;
+use crate::surface::validate_rules;
+use crate::write::Part;
 
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
@@ -35,14 +37,21 @@ pub async fn prepare(call: &Call, object: &mut Value, old: Option<&Value>) -> Re
     Ok(())
 }
 
-pub fn validate(call: &Call, object: &Value, old: Option<&Value>) -> ErrorList {
+pub fn validate(call: &Call, object: &Value, old: Option<(&Value, Part)>) -> ErrorList {
     if !is_definition(call) {
         return ErrorList::new();
     }
-    match old {
+    let mut errors = match old {
         None => schemas::crd::validate(object),
-        Some(old) => schemas::crd::validate_update(object, old),
+        Some((old, Part::Status)) => return schemas::crd::validate_status_update(object, old),
+        Some((old, _)) if old.get("spec") == object.get("spec") => return ErrorList::new(),
+        Some((old, _)) => schemas::crd::validate_update(object, old),
+    };
+    if errors.is_empty() {
+        errors.extend(validate_rules(object));
+        schemas::crd::warnings(object, old.map(|(old, _)| old)).into_iter().for_each(|warning| call.warn(warning));
     }
+    errors
 }
 
 /// A definition goes only after its objects: the finalizer has them deleted first.

@@ -1,8 +1,10 @@
 //! Who owns which field: the bridge from a call to `apply`.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use apply::{FieldSet, Versions, Write};
+use builtins::StatusSplit;
 use objects::Value;
 use schemas::Cursor;
 
@@ -12,21 +14,28 @@ use crate::write::{Part, WriteOptions};
 
 static NOTHING: LazyLock<FieldSet> = LazyLock::new(FieldSet::default);
 static STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(["status"]));
-/// What the status endpoint of most kinds does not write.
-static ALL_BUT_STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(["spec", "metadata"]));
 
-/// The fields an endpoint does not write.
-fn reset(call: &Call, part: Part) -> &'static FieldSet {
+/// The fields an endpoint does not write, of an object that was and will be.
+fn reset(call: &Call, part: Part, live: Option<&Value>, new: &Value) -> Cow<'static, FieldSet> {
     match part {
-        Part::Main if call.row.behaviour.has_status() => &STATUS,
-        Part::Status => &ALL_BUT_STATUS,
-        _ => &NOTHING,
+        Part::Main if call.row.behaviour.has_status() => Cow::Borrowed(&*STATUS),
+        Part::Status => {
+            let written: &[&str] = match call.row.behaviour.status {
+                StatusSplit::StatusOnly => &["status"],
+                _ => &["status", "metadata"],
+            };
+            Cow::Owned(FieldSet::all_but(written, live.into_iter().chain([new])))
+        }
+        _ => Cow::Borrowed(&*NOTHING),
     }
 }
 
 /// Records in `new` who owns what after this write.
 pub fn track(call: &Call, live: Option<&Value>, new: &mut Value, options: &WriteOptions, part: Part) {
-    with_write(call, &options.manager, part, |write| apply::track_update(live, new, write, &RowVersions(call)));
+    let reset = reset(call, part, live, new);
+    with_write(call, &options.manager, part, &reset, |write| {
+        apply::track_update(live, new, write, &RowVersions(call));
+    });
 }
 
 /// Merges a configuration into what is there.
@@ -38,20 +47,27 @@ pub fn apply(
     manager: &str,
     part: Part,
 ) -> Result<Value, apply::ApplyError> {
-    let applied = with_write(call, manager, part, |write| {
+    let reset = reset(call, part, live, config);
+    let applied = with_write(call, manager, part, &reset, |write| {
         apply::apply(live, config, force, write, &RowVersions(call))
     })?;
     Ok(applied.object)
 }
 
-fn with_write<T>(call: &Call, manager: &str, part: Part, act: impl FnOnce(&Write<'_>) -> T) -> T {
+fn with_write<T>(
+    call: &Call,
+    manager: &str,
+    part: Part,
+    reset: &FieldSet,
+    act: impl FnOnce(&Write<'_>) -> T,
+) -> T {
     let now = call.timestamp();
     act(&Write {
         manager,
         api_version: &call.row.api_version,
         subresource: part.subresource(),
         now: &now,
-        reset: reset(call, part),
+        reset,
     })
 }
 

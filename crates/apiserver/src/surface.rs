@@ -285,15 +285,41 @@ fn without_schema(version: &Value) -> Value {
     version
 }
 
-/// What is wrong with an object of this row, by its schema and its rules.
-pub fn validate_custom(custom: &CustomVersion, object: &Value, old: Option<&Value>) -> ErrorList {
+/// What is wrong with a custom resource, by its schema and its rules. A write to its status is judged by its status.
+pub fn validate_custom(custom: &CustomVersion, object: &Value, old: Option<&Value>, status_only: bool) -> ErrorList {
     let Some(schema) = custom.schema.compiled() else { return ErrorList::new() };
-    let mut errors = schemas::validate(schema.root(), object, old, &Path::root());
-    // As upstream: rules are not evaluated on an object that does not even fit the schema.
-    if errors.is_empty()
-        && let Some(rules) = custom.schema.rules()
-    {
-        errors.extend(rules.validate(object, old, &Path::root(), &mut rules::Budget::default()));
+    let mut errors = match (status_only, schema.root().property("status"), object.get("status")) {
+        (true, Some(cursor), Some(status)) => {
+            schemas::validate(cursor, status, old.and_then(|old| old.get("status")), &Path::new("status"))
+        }
+        (true, ..) => ErrorList::new(),
+        (false, ..) => schemas::validate(schema.root(), object, old, &Path::root()),
+    };
+    if let Some(scale) = custom.version.pointer("/subresources/scale") {
+        errors.extend(schemas::crd::validate_scale(scale, object, status_only));
+    }
+    // As upstream: rules are not evaluated on what does not fit the schema in ways they could trip over.
+    match schemas::blocks_rules(&errors) {
+        Some(blocked) => errors.push(blocked),
+        None => {
+            if let Some(rules) = custom.schema.rules() {
+                errors.extend(rules.validate(object, old, &Path::root(), &mut rules::Budget::default()));
+            }
+        }
+    }
+    errors
+}
+
+/// What is wrong with the rules of a definition's schemas.
+pub fn validate_rules(definition: &Value) -> ErrorList {
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let mut errors = ErrorList::new();
+    for (index, version) in versions.enumerate() {
+        let Some(source) = version.pointer("/schema/openAPIV3Schema") else { continue };
+        // What is no schema has been told already.
+        let Ok(schema) = Schema::from_crd(source) else { continue };
+        let path = Path::new("spec").child("versions").index(index).child("schema").child("openAPIV3Schema");
+        errors.extend(CompiledRules::compile(&schema, &path).err().into_iter().flatten());
     }
     errors
 }

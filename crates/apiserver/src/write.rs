@@ -220,6 +220,7 @@ async fn replace(
     invalid(call, &new, validate_change(call, &new, old, update.part))?;
     admit::validate(call, &new, change).await?;
 
+    apply::forget_new_times(old, &mut new);
     let gone = lifecycle::is_finished(&new);
     if !gone && is_same(&new, old) {
         return Ok(Replaced::Written(current.value));
@@ -309,7 +310,7 @@ fn validate_new(call: &Call, object: &Value) -> ErrorList {
         objects::metadata::validate(object, row.ty.is_namespaced(), |name| row.behaviour.name(name), &path);
     match row.custom() {
         None => errors.extend(row.behaviour.validate(object)),
-        Some(custom) => errors.extend(validate_custom(custom, object, None)),
+        Some(custom) => errors.extend(validate_custom(custom, object, None, false)),
     }
     errors.extend(crd::validate(call, object, None));
     errors
@@ -322,11 +323,9 @@ fn validate_change(call: &Call, new: &Value, old: &Value, part: Part) -> ErrorLi
         (None, Part::Status) => errors.extend(row.behaviour.validate_status_update(new, old)),
         (None, Part::Main) => errors.extend(row.behaviour.validate_update(new, old)),
         (None, Part::Whole(_)) => {}
-        (Some(custom), _) => errors.extend(validate_custom(custom, new, Some(old))),
+        (Some(custom), part) => errors.extend(validate_custom(custom, new, Some(old), part == Part::Status)),
     }
-    if part == Part::Main {
-        errors.extend(crd::validate(call, new, Some(old)));
-    }
+    errors.extend(crd::validate(call, new, Some((old, part))));
     errors
 }
 

@@ -1,0 +1,111 @@
+//! `cargo xtask test`: installs what the tests need, then checks and runs everything.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only install what the tests need
+    #[arg(long)]
+    tools_only: bool,
+}
+
+/// Python clients that the end-to-end tests drive a control plane with.
+const PYTHON_CLIENTS: [&str; 3] = ["kubernetes", "kopf", "lightkube"];
+/// The oldest kubectl that must work; Debian's own package.
+const DEBIAN_KUBECTL: &str = "kubernetes-client";
+
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let tools = tools_dir()?;
+    python_clients(&tools)?;
+    debian_kubectl(&tools);
+    if args.tools_only {
+        return Ok(());
+    }
+    step("format", cargo(&["fmt", "--all", "--check"]))?;
+    step("tidy", Ok(())).and_then(|()| crate::tidy::run())?;
+    step("lint", cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]))?;
+    if installed("cargo-deny") {
+        step("dependencies", cargo(&["deny", "check", "bans", "licenses", "sources"]))?;
+    } else {
+        println!("dependencies: not checked, cargo-deny is not installed");
+    }
+    step("build", cargo(&["build", "--package", "hangar"]))?;
+    // Last, so that its summary is what a person sees.
+    if installed("cargo-nextest") {
+        cargo(&["nextest", "run", "--workspace", "--all-features"])
+    } else {
+        cargo(&["test", "--workspace", "--all-features"])
+    }
+}
+
+fn step(name: &str, done: anyhow::Result<()>) -> anyhow::Result<()> {
+    done.with_context(|| format!("{name} failed"))?;
+    println!("{name}: ok");
+    Ok(())
+}
+
+fn installed(program: &str) -> bool {
+    let argument = "--version";
+    Command::new(program).arg(argument).output().is_ok_and(|output| output.status.success())
+}
+
+fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
+    println!("$ cargo {}", arguments.join(" "));
+    run_command(Command::new("cargo").args(arguments))
+}
+
+fn run_command(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
+    if !status.success() {
+        bail!("{command:?} failed: {status}");
+    }
+    Ok(())
+}
+
+/// Where tools for tests are kept between runs: with the build, so that `cargo clean` takes them too.
+fn tools_dir() -> anyhow::Result<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let dir = target.join("test-tools");
+    std::fs::create_dir_all(&dir)?;
+    Ok(dir.canonicalize()?)
+}
+
+fn python_clients(tools: &Path) -> anyhow::Result<()> {
+    let venv = tools.join("venv");
+    let marker = venv.join(".complete");
+    if marker.exists() {
+        return Ok(());
+    }
+    println!("$ python3 -m venv {}", venv.display());
+    run_command(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+    let mut pip = Command::new(venv.join("bin/pip"));
+    run_command(pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(PYTHON_CLIENTS))?;
+    std::fs::write(marker, "")?;
+    Ok(())
+}
+
+/// Debian's kubectl beside whatever the machine has: unpacked, not installed. Tests say so when it is missing.
+fn debian_kubectl(tools: &Path) {
+    let root = tools.join("kubernetes-client");
+    if root.join("usr/bin/kubectl").exists() {
+        return;
+    }
+    let unpacked = (|| -> anyhow::Result<()> {
+        let scratch = tools.join("deb");
+        std::fs::create_dir_all(&scratch)?;
+        if !Command::new("apt-get").args(["download", "-qq", DEBIAN_KUBECTL]).current_dir(&scratch).status()?.success() {
+            run_command(Command::new("apt-get").args(["update", "-qq"]))?;
+            run_command(Command::new("apt-get").args(["download", "-qq", DEBIAN_KUBECTL]).current_dir(&scratch))?;
+        }
+        let package = std::fs::read_dir(&scratch)?.flatten().map(|entry| entry.path());
+        let package = package.filter(|path| path.extension().is_some_and(|e| e == "deb")).last();
+        let package = package.context("no package was downloaded")?;
+        run_command(Command::new("dpkg-deb").arg("-x").arg(package).arg(&root))
+    })();
+    if let Err(error) = unpacked {
+        println!("Debian's kubectl is not at hand, tests go without it: {error:#}");
+    }
+}
