@@ -1,6 +1,7 @@
 //! PodSecurity: the levels privileged, baseline and restricted, chosen by labels of the namespace.
 
 mod checks;
+pub mod namespace;
 #[cfg(test)]
 mod tests;
 
@@ -8,7 +9,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::Refusal;
+use crate::{Refusal, pod};
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
@@ -138,7 +139,24 @@ pub struct Notes {
     pub audit: Vec<(&'static str, String)>,
 }
 
-/// Checks a pod that is created or changed.
+/// Whether a change of a pod can change the verdict: other containers or images. A label or a finalizer
+/// can be set on a pod that would not be admitted any more.
+pub fn concerns_update(pod: &Value, old: &Value) -> bool {
+    let image = |container: &Value| container.get("image").cloned();
+    let differ = |field: &str| {
+        let (new, old) = (pod::list(pod, field), pod::list(old, field));
+        new.len() != old.len() || new.iter().zip(old).any(|(new, old)| image(new) != image(old))
+    };
+    let ephemeral = pod::list(pod, "ephemeralContainers").iter().any(|container| {
+        let name = pod::text(container, "name");
+        let before =
+            pod::list(old, "ephemeralContainers").iter().find(|other| pod::text(other, "name") == name);
+        before.is_none_or(|before| image(before) != image(container))
+    });
+    differ("containers") || differ("initContainers") || ephemeral
+}
+
+/// Checks a pod that is created, or that is changed in a way that [`concerns_update`].
 pub fn check_pod(policy: &Policy, pod: &Value) -> Result<Notes, Refusal> {
     if policy.is_idle() {
         return Ok(Notes::default());

@@ -214,3 +214,70 @@ fn pods_are_refused_and_workloads_warned_about() {
     );
     assert_eq!(check_workload(&policy, &json!({"kind": "ConfigMap"})), Notes::default());
 }
+
+#[test]
+fn changes_that_matter() {
+    let pod = |image: &str, label: &str, ephemeral: Value| {
+        json!({"metadata": {"labels": {"l": label}}, "spec": {
+            "containers": [{"name": "a", "image": image}], "ephemeralContainers": ephemeral,
+        }})
+    };
+    let old = pod("i1", "x", json!([]));
+    for (new, expected) in [
+        (pod("i1", "y", json!([])), false),
+        (pod("i2", "x", json!([])), true),
+        (pod("i1", "x", json!([{"name": "debug", "image": "d"}])), true),
+    ] {
+        assert_eq!(concerns_update(&new, &old), expected, "{new}");
+    }
+}
+
+#[test]
+fn labels_of_namespaces() {
+    let check = |new: Value, old: Option<Value>, expected: &[&str]| {
+        let errors = namespace::check_namespace(&namespace(new), old.map(namespace).as_ref());
+        let shown: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, expected);
+    };
+    check(json!({"enforce": "baseline", "enforce-version": "v1.30"}), None, &[]);
+    let typo = r#"metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "typo": must be one of privileged, baseline, restricted"#;
+    check(json!({"enforce": "typo"}), None, &[typo]);
+    check(json!({"enforce": "typo"}), Some(json!({})), &[typo]);
+    check(json!({"enforce": "typo"}), Some(json!({"enforce": "typo"})), &[]);
+    check(
+        json!({"warn-version": "1.30"}),
+        None,
+        &[
+            r#"metadata.labels[pod-security.kubernetes.io/warn-version]: Invalid value: "1.30": must be "latest" or "v1.x""#,
+        ],
+    );
+}
+
+#[test]
+fn pods_left_behind() {
+    let with = |labels: Value| {
+        let mut object = namespace(labels);
+        object["metadata"]["name"] = json!("ns");
+        object
+    };
+    let (loose, strict) = (with(json!({})), with(json!({"enforce": "baseline"})));
+    assert!(namespace::demands_more(&strict, &loose));
+    assert!(!namespace::demands_more(&loose, &strict));
+    assert!(!namespace::demands_more(&strict, &strict));
+    let pod = |name: &str, context: Value| json!({"metadata": {"name": name}, "spec": one(context)});
+    let pods = [
+        pod("b", json!({"privileged": true})),
+        pod("a", json!({"privileged": true})),
+        pod("fine", json!({})),
+        pod("c", json!({"procMount": "Unmasked"})),
+    ];
+    assert_eq!(
+        namespace::warnings(&strict, &pods),
+        [
+            "existing pods in namespace \"ns\" violate the new PodSecurity enforce level \"baseline:latest\"",
+            "a (and 1 other pod): privileged",
+            "c: procMount",
+        ]
+    );
+    assert_eq!(namespace::warnings(&strict, &pods[2..3]), [] as [&str; 0]);
+}
