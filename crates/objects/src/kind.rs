@@ -133,3 +133,36 @@ fn dotted(f: &mut fmt::Formatter<'_>, name: &str, group: &str) -> fmt::Result {
     }
     write!(f, "{name}.{group}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn api_versions() {
+        for (text, shown) in [
+            ("v1", Some("v1")),
+            ("apps/v1", Some("apps/v1")),
+            ("a.b/v1", Some("a.b/v1")),
+            ("", None),
+            ("/v1", None),
+            ("apps/", None),
+            ("a/b/c", None),
+        ] {
+            assert_eq!(
+                GroupVersion::parse(text).map(|version| version.to_string()).as_deref(),
+                shown,
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn as_go_prints_them() {
+        let deployment = GroupVersion::new("apps", "v1").with_kind("Deployment");
+        assert_eq!(deployment.to_string(), "apps/v1, Kind=Deployment");
+        assert_eq!(deployment.group_kind().to_string(), "Deployment.apps");
+        assert_eq!(GroupVersion::new("", "v1").with_kind("Pod").to_string(), "/v1, Kind=Pod");
+        assert_eq!(GroupResource::new("", "pods").to_string(), "pods");
+    }
+}

@@ -85,3 +85,35 @@ pub fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_absent_or_odd_reads_as_nothing() {
+        for object in
+            [json!({}), json!(null), json!({"metadata": 1}), json!({"metadata": {"name": 1, "labels": []}})]
+        {
+            assert_eq!((name(&object), generation(&object), is_deleting(&object)), ("", 0, false));
+            assert!(labels(&object).is_none() && finalizers(&object).next().is_none());
+        }
+        assert!(!is_deleting(&json!({"metadata": {"deletionTimestamp": null}})));
+    }
+
+    #[test]
+    fn setting_nothing_takes_away() {
+        let mut object = json!({});
+        set(&mut object, "name", "a");
+        set(&mut object, "uid", "u");
+        assert_eq!(object, json!({"metadata": {"name": "a", "uid": "u"}}));
+        set(&mut object, "uid", "");
+        set(&mut object, "name", Value::Null);
+        assert_eq!(object, json!({"metadata": {}}));
+        let mut text = json!("no object");
+        set(&mut text, "name", "a");
+        assert_eq!(text, json!("no object"));
+    }
+}

@@ -67,9 +67,10 @@ impl Reason {
             Reason::UnsupportedMediaType => 415,
             Reason::Invalid => 422,
             Reason::TooManyRequests => 429,
-            Reason::Unknown | Reason::InternalError => 500,
+            // A server that gave up on its own work says 500; one that ran out of the request's time says 504.
+            Reason::Unknown | Reason::InternalError | Reason::ServerTimeout => 500,
             Reason::ServiceUnavailable => 503,
-            Reason::ServerTimeout | Reason::Timeout => 504,
+            Reason::Timeout => 504,
         }
     }
 }
@@ -258,4 +259,79 @@ fn cause_value(cause: &Cause) -> Value {
         }
     }
     Value::Object(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Path;
+
+    #[track_caller]
+    fn check(status: &Status, code: u16, reason: &str, message: &str, details: Value) {
+        let body = status.to_value();
+        let expected = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": message, "reason": reason, "details": details, "code": code,
+        });
+        assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn what_clients_see() {
+        let pods = GroupResource::new("", "pods");
+        let deployments = GroupResource::new("apps", "deployments");
+        let about = json!({"name": "a", "group": "apps", "kind": "deployments"});
+        check(
+            &Status::not_found(&pods, "a"),
+            404,
+            "NotFound",
+            "pods \"a\" not found",
+            json!({"name": "a", "kind": "pods"}),
+        );
+        check(
+            &Status::already_exists(&deployments, "a"),
+            409,
+            "AlreadyExists",
+            "deployments.apps \"a\" already exists",
+            about.clone(),
+        );
+        check(
+            &Status::stale(&deployments, "a"),
+            409,
+            "Conflict",
+            "Operation cannot be fulfilled on deployments.apps \"a\": the object has been modified; please apply your \
+             changes to the latest version and try again",
+            about,
+        );
+        let kind = GroupKind { group: "apps".into(), kind: "Deployment".into() };
+        check(
+            &Status::invalid(&kind, "a", &[field::Error::required(&Path::new("spec.selector"), "")]),
+            422,
+            "Invalid",
+            "Deployment.apps \"a\" is invalid: spec.selector: Required value",
+            json!({
+                "name": "a", "group": "apps", "kind": "Deployment",
+                "causes": [{"reason": "FieldValueRequired", "message": "Required value", "field": "spec.selector"}],
+            }),
+        );
+        check(
+            &Status::new(Reason::TooManyRequests, "slow down").retry_after(1),
+            429,
+            "TooManyRequests",
+            "slow down",
+            json!({"retryAfterSeconds": 1}),
+        );
+    }
+
+    #[test]
+    fn a_status_without_details_has_none_and_a_success_no_code() {
+        assert!(Status::bad_request("x").to_value().get("details").is_none());
+        let mut success = Status::new(Reason::Unknown, "");
+        success.code = 200;
+        let body = success.to_value();
+        assert_eq!(
+            (body["status"].as_str(), body.get("code"), body.get("message")),
+            (Some("Success"), None, None)
+        );
+    }
 }
