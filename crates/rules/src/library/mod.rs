@@ -68,6 +68,8 @@ pub(crate) enum Cost {
     Product,
     /// A regular expression over a text.
     Regex,
+    /// One per element of an argument.
+    Count(usize),
     /// One per element of an argument, and a tenth per character in them.
     Elements(usize),
     /// Each element of the first with each of the second.
@@ -141,6 +143,7 @@ impl Overload {
             Cost::ScanShorter => traversal(size(0).min(size(1))),
             Cost::Product => traversal(size(0)).saturating_mul(traversal(size(1))),
             Cost::Regex => traversal(size(0).saturating_add(1)).saturating_mul(size(1).div_ceil(4)),
+            Cost::Count(index) => size(index),
             Cost::Elements(index) => size(index).saturating_mul(traversal(extent(index).element)),
             Cost::Pairs => size(0).saturating_mul(size(1)),
         };

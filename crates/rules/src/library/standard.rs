@@ -133,7 +133,7 @@ pub(super) const OVERLOADS: &[Overload] = &[
         }
         Ok(false.into())
     }))
-    .cost(Cost::Elements(1)),
+    .cost(Cost::Count(1)),
     function("@in", &[T::A, MAP], T::Bool, |v, _| take!(v, [key, Val::Map(map)] => Ok(map.get(key).is_some().into()))),
     function("size", &[T::Str], T::Int, size).cost(Cost::Scan(0)).size(NUMBER),
     function("size", &[T::Bytes], T::Int, size).size(NUMBER),

@@ -226,3 +226,17 @@ fn cost_counts_how_often_a_place_can_occur() {
     assert_eq!(errors(schema(json!(10))), Vec::<String>::new());
     assert_eq!(errors(schema(json!(1000))).len(), 3);
 }
+
+/// Rules of widely used definitions that stand close to the limit: refusing them would refuse the definition.
+#[test]
+fn dear_rules_of_real_definitions_are_within_the_limit() {
+    let cors = json!({
+        "type": "array", "maxItems": 64, "items": {"type": "string", "maxLength": 253},
+        "x-kubernetes-validations": [{"rule": "!('*' in self && self.size() > 1)", "message": "no other beside '*'"}],
+    });
+    let filters =
+        json!({"type": "array", "maxItems": 16, "items": {"type": "object", "properties": {"cors": cors}}});
+    let backends = json!({"type": "array", "maxItems": 16, "items": {"type": "object", "properties": {"filters": filters}}});
+    let rules = json!({"type": "array", "maxItems": 16, "items": {"type": "object", "properties": {"backends": backends}}});
+    assert_eq!(errors(json!({"type": "object", "properties": {"rules": rules}})), Vec::<String>::new());
+}
