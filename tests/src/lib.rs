@@ -1,1 +1,21 @@
-//! x
+//! The binary as users run it, driven by real clients.
+//!
+//! [`Server`] is a `hangar up` of its own for each test: it starts in a moment, and a test that ends finds its
+//! log free of errors and its exit clean, or fails. [`Kubectl`] is every version of kubectl on the machine;
+//! [`Transcript`] is what a person types and what they must see. [`Client`] speaks HTTP for what no kubectl would say.
+//!
+//! Not here: anything of Hangar's own crates. These tests know what is public: the binary, the wire, the files.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
+#![allow(clippy::print_stdout, reason = "what is skipped is said")]
+
+mod client;
+mod kubectl;
+mod patterns;
+mod server;
+mod transcript;
+
+pub use client::{Answer, Client, Credentials, Watch};
+pub use kubectl::{Kubectl, Version};
+pub use server::Server;
+pub use transcript::Transcript;

@@ -1,0 +1,182 @@
+//! One running `hangar up`, in a directory of its own.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::client::{Client, Credentials};
+
+/// A loaded machine with a debug build is slow; a server that takes longer than this is broken.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Dropped, it is stopped as a service manager would stop it, and has to end well.
+pub struct Server {
+    dir: TempDir,
+    process: Option<Child>,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// A fresh one on a free port.
+    pub fn start() -> Server {
+        let dir = tempfile::tempdir().unwrap();
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut server = Server { dir, process: None, address: any };
+        server.launch();
+        server
+    }
+
+    /// Stops it and starts it again on the same data and the same port.
+    pub fn restart(&mut self) {
+        self.stop();
+        self.launch();
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Room for a test's own files, gone with the server.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.dir().join("kubeconfig")
+    }
+
+    /// A client with the rights of the kubeconfig's user.
+    pub fn client(&self) -> Client {
+        self.client_as(Credentials::from_kubeconfig(&self.kubeconfig()))
+    }
+
+    pub fn client_as(&self, credentials: Credentials) -> Client {
+        Client::new(self.address, credentials)
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.dir().join("log")
+    }
+
+    fn launch(&mut self) {
+        let log = File::options().create(true).append(true).open(self.log_file()).unwrap();
+        let mut process = Command::new(binary())
+            .arg("up")
+            .args(["--listen", &self.address.to_string()])
+            .arg("--data-dir")
+            .arg(self.dir().join("data"))
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig())
+            .args(["--log-format", "text"])
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {}: {error}", binary().display()));
+        let said = first_line(process.stdout.take().unwrap());
+        self.process = Some(process);
+        let address = said.strip_prefix("Hangar is up at https://").and_then(|address| address.parse().ok());
+        self.address = address.unwrap_or_else(|| panic!("hangar up said {said:?}; its log:\n{}", self.log()));
+        self.await_ready();
+    }
+
+    fn await_ready(&self) {
+        let client = self.client();
+        let began = Instant::now();
+        loop {
+            let answer = client.get("/readyz");
+            if answer.code == 200 {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "not ready after {PATIENCE:?}: {answer:?}\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Asks it to end, as systemd and Kubernetes do, and demands that it does so in peace.
+    pub fn stop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let asked = Command::new("kill").args(["-TERM", &process.id().to_string()]).status();
+            assert!(asked.unwrap().success(), "the server was gone before it was stopped:\n{}", self.log());
+            let status = self.await_end(&mut process);
+            assert!(status.success(), "stopped with {status}:\n{}", self.log());
+        }
+    }
+
+    fn await_end(&self, process: &mut Child) -> ExitStatus {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = process.try_wait().unwrap() {
+                return status;
+            }
+            if began.elapsed() > PATIENCE {
+                let _ = process.kill();
+                panic!("still running {PATIENCE:?} after SIGTERM:\n{}", self.log());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// What the log says that no correct server says, whatever its clients do.
+    fn complaints(&self) -> Vec<String> {
+        let log = self.log();
+        let bad =
+            |line: &&str| line.split_whitespace().nth(1) == Some("ERROR") || line.contains("panicked at");
+        log.lines().filter(bad).map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            if let Some(mut process) = self.process.take() {
+                let _ = process.kill();
+                let _ = process.wait();
+            }
+            println!("the server's log:\n{}", self.log());
+        } else {
+            self.stop();
+            let complaints = self.complaints();
+            assert!(complaints.is_empty(), "the server logged errors:\n{}", complaints.join("\n"));
+        }
+    }
+}
+
+/// Reads on in the background, so that the server never blocks on a full pipe.
+fn first_line(stdout: impl std::io::Read + Send + 'static) -> String {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+    receiver.recv_timeout(PATIENCE).unwrap_or_default()
+}
+
+/// `$HANGAR_BIN`, or the one that was built beside these tests.
+fn binary() -> PathBuf {
+    match std::env::var_os("HANGAR_BIN") {
+        Some(path) => path.into(),
+        None => profile_dir().join("hangar"),
+    }
+}
+
+/// `target/debug`, from `target/debug/deps/this-test`.
+fn profile_dir() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.ancestors().nth(2).unwrap().to_owned()
+}
+
+/// Where `tests/setup.sh` puts what it downloads.
+pub(crate) fn tools_dir() -> PathBuf {
+    profile_dir().parent().unwrap().join("test-tools")
+}
