@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use builtins::openapi::{self, Dialect, Document, Fragment};
+use builtins::openapi::{self, Dialect, Document, Fragment, V2_PROTOBUF_ACCEPT, V2_PROTOBUF_TYPE};
 use http::{HeaderValue, Response, StatusCode, header};
 use objects::GroupVersion;
 use quick_cache::sync::Cache;
@@ -18,7 +18,6 @@ use crate::surface::Surface;
 
 /// Surfaces whose documents are kept. A version 2 document is some megabytes.
 const KEPT: usize = 8;
-const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 /// Documents by the hash of the surface they describe.
 pub struct Documents {
@@ -37,9 +36,12 @@ pub async fn answer(engine: &Engine, plane: &ControlPlane, head: &Head, parts: &
     match parts {
         ["v2"] => {
             let document = v2(engine, &surface);
-            if head.header(header::ACCEPT).is_some_and(|accept| accept.contains(V2_PROTOBUF)) {
+            // kubectl still asks by the old name, whose `@` no parser of media types takes back.
+            let names = [V2_PROTOBUF_ACCEPT, V2_PROTOBUF_TYPE];
+            let protobuf = |accept: &str| names.iter().any(|name| accept.contains(name));
+            if head.header(header::ACCEPT).is_some_and(protobuf) {
                 let bytes = openapi::v2_protobuf(&document);
-                return Ok(sent(head, bytes, &format!("{}P", document.hash), V2_PROTOBUF));
+                return Ok(sent(head, bytes, &format!("{}P", document.hash), V2_PROTOBUF_TYPE));
             }
             Ok(sent(head, document.bytes, &document.hash, "application/json"))
         }
