@@ -4,12 +4,14 @@
 //! has. The table is in `table`; the functions its rows name are in `defaults`, `validation`, `columns`,
 //! and beside this file.
 //!
-//! The order in which a server calls them:
-//! - decode, after every patch and from storage: [`Behaviour::defaults`]
-//! - create, once name, uid and creationTimestamp are there: [`Behaviour::prepare_create`], then
-//!   [`Behaviour::validate`]
-//! - update of the object: [`Behaviour::prepare_update`], then [`Behaviour::validate_update`]
-//! - update of its `status`: [`Behaviour::prepare_status_update`], then [`Behaviour::validate_status_update`]
+//! The order in which a server calls them, with what else happens in between:
+//! 1. on decoding, after every patch, and again after admission has changed an object: [`Behaviour::defaults`]
+//! 2. (mutating admission; allocation of what a Service is given, and of names and uids)
+//! 3. [`Behaviour::prepare_create`], [`Behaviour::prepare_update`] or [`Behaviour::prepare_status_update`]
+//! 4. [`Behaviour::validate`], [`Behaviour::validate_update`] or [`Behaviour::validate_status_update`]
+//!
+//! Preparation after admission matters: the class of a pod follows from the limits that admission gives it, and
+//! a generation counts what admission changed.
 
 pub(crate) mod names;
 mod prepare;
@@ -77,7 +79,11 @@ pub struct Behaviour {
     validate_new: fn(&Value) -> ErrorList,
     validate_update: fn(&Value, &Value) -> ErrorList,
     validate_status_update: fn(&Value, &Value) -> ErrorList,
+    validate_parts: &'static [(&'static str, PartRule)],
 }
+
+/// What is wrong with a change by an endpoint that writes a part of an object: the new state, and the old.
+type PartRule = fn(&Value, &Value) -> ErrorList;
 
 /// The behaviour of a built-in kind, whatever its version.
 pub fn behaviour(group: &str, kind: &str) -> &'static Behaviour {
@@ -119,6 +125,7 @@ impl Behaviour {
             validate_new: |_| ErrorList::new(),
             validate_update: |_, _| ErrorList::new(),
             validate_status_update: |_, _| ErrorList::new(),
+            validate_parts: &[],
         }
     }
 
@@ -191,12 +198,21 @@ impl Behaviour {
         (self.validate_status_update)(new, old)
     }
 
+    /// What is wrong with a change by another endpoint than the object's and its status': `ephemeralcontainers` and
+    /// `resize` of pods, `approval` of signing requests, `finalize` of namespaces.
+    pub fn validate_part(&self, subresource: &str, new: &Value, old: &Value) -> ErrorList {
+        let rule = self.validate_parts.iter().find(|(name, _)| *name == subresource);
+        rule.map_or_else(ErrorList::new, |(_, rule)| rule(new, old))
+    }
+
     /// Finds a selectable field, `metadata.name` and `metadata.namespace` excepted.
     pub fn selectable(&self, field: &str) -> Option<&'static Selectable> {
         self.selectable.iter().find(|selectable| selectable.field == field)
     }
 
-    fn count_generation(&self, new: &mut Value, old: &Value) {
+    /// Counts what differs from the old object. Part of [`Behaviour::prepare_update`]; endpoints that write a part of
+    /// the spec call it themselves.
+    pub fn count_generation(&self, new: &mut Value, old: &Value) {
         let counted: &[&str] = match self.generation {
             Generation::None => return,
             Generation::Once | Generation::Body => &[],
@@ -235,7 +251,7 @@ pub(crate) fn same(one: &Value, other: &Value) -> bool {
 fn same_body(new: &Value, old: &Value, has_status: bool) -> bool {
     let (Some(one), Some(other)) = (new.as_object(), old.as_object()) else { return new == old };
     let counts = |field: &str| {
-        !matches!(field, "metadata" | "apiVersion" | "kind") && !(has_status && field == "status")
+        !matches!(field, "metadata" | "apiVersion" | "kind") && (field != "status" || !has_status)
     };
     let mut fields = one.keys().chain(other.keys().filter(|key| !one.contains_key(*key)));
     fields.all(|field| !counts(field) || same(new.at(field), old.at(field)))

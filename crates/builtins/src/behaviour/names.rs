@@ -15,11 +15,6 @@ pub(crate) fn ip_address(text: &str) -> Vec<String> {
     }
 }
 
-/// A trust bundle of a signer carries the signer's name, colons for slashes, before its own.
-pub(crate) fn trust_bundle(text: &str) -> Vec<String> {
-    subdomain(text.rsplit(':').next().unwrap_or(text))
-}
-
 /// Nobody cares what a certificate signing request is called.
 pub(crate) fn anything(_: &str) -> Vec<String> {
     Vec::new()
@@ -38,8 +33,6 @@ mod tests {
         check(ip_address, "2001:db8::ffff", true);
         check(ip_address, "2001:DB8::ffff", false);
         check(ip_address, "example", false);
-        check(trust_bundle, "example.com:signer:mine", true);
-        check(trust_bundle, "example.com:signer:Mine", false);
         check(anything, "whatever it is/", true);
     }
 }

@@ -65,7 +65,6 @@ selectable!(SERVICE: "spec.clusterIP", "spec.type");
 selectable!(REPLICAS: "status.replicas" => |set| number(set, "status.replicas"));
 selectable!(JOB: "status.successful" => |job| number(job, "status.succeeded"));
 selectable!(SIGNER: "spec.signerName");
-selectable!(POD_CERTIFICATE: "spec.signerName", "spec.podName", "spec.nodeName");
 selectable!(RESOURCE_SLICE:
     "spec.nodeName" => |slice| slice.text("spec.nodeName").into(),
     "spec.driver" => |slice| slice.text("spec.driver").into(),

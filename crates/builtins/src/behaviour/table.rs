@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::Generation::{Body, BodyAndAnnotations, BodyAndLabels, Once};
 use super::StatusSplit::{KeepLabels, StatusOnly, WithMetadata};
-use super::{Behaviour, Generation, Selectable, StatusSplit, names, prepare, selectable, service};
+use super::{Behaviour, Generation, PartRule, Selectable, StatusSplit, names, prepare, selectable, service};
 use crate::columns::{self, Columns};
 use crate::{defaults, validation};
 
@@ -83,6 +83,11 @@ impl Row {
         self
     }
 
+    const fn validate_parts(mut self, rules: &'static [(&'static str, PartRule)]) -> Self {
+        self.behaviour.validate_parts = rules;
+        self
+    }
+
     const fn selectable(mut self, fields: &'static [Selectable]) -> Self {
         self.behaviour.selectable = fields;
         self
@@ -123,7 +128,11 @@ pub(super) static ROWS: &[Row] = &[
         .validate(validation::pod)
         .validate_new(validation::new_pod)
         .validate_update(validation::pod_update)
-        .validate_status(validation::pod_status_update),
+        .validate_status(validation::pod_status_update)
+        .validate_parts(&[
+            ("ephemeralcontainers", validation::ephemeral_containers_update),
+            ("resize", validation::pod_resize),
+        ]),
     kind(CORE, "PodTemplate")
         .defaults(defaults::pod_template)
         .generation(Body)
@@ -229,7 +238,8 @@ pub(super) static ROWS: &[Row] = &[
         .selectable(selectable::NAMESPACE)
         .columns(&columns::NAMESPACE)
         .validate(validation::namespace)
-        .validate_status(validation::namespace_status_update),
+        .validate_status(validation::namespace_status_update)
+        .validate_parts(&[("finalize", |new, _| validation::namespace(new))]),
     kind(CORE, "ConfigMap")
         .columns(&columns::CONFIG_MAP)
         .validate(validation::config_map)
@@ -268,10 +278,6 @@ pub(super) static ROWS: &[Row] = &[
         .validate_new(validation::new_event)
         .validate_update(validation::event_update),
     kind("coordination.k8s.io", "Lease").columns(&columns::LEASE).validate(validation::lease),
-    kind("coordination.k8s.io", "LeaseCandidate")
-        .columns(&columns::LEASE_CANDIDATE)
-        .validate(validation::lease_candidate)
-        .validate_update(validation::lease_candidate_update),
     // The network.
     kind(CORE, "Service")
         .defaults(defaults::service)
@@ -376,7 +382,6 @@ pub(super) static ROWS: &[Row] = &[
         .columns(&columns::PRIORITY_CLASS)
         .validate(validation::priority_class)
         .validate_update(validation::priority_class_update),
-    kind("scheduling.k8s.io", "PodGroup").status(StatusOnly, empty).columns(&columns::POD_GROUP),
     kind(RESOURCE, "DeviceClass").generation(Body),
     kind(RESOURCE, "ResourceClaim")
         .defaults(defaults::resource_claim)
@@ -387,10 +392,6 @@ pub(super) static ROWS: &[Row] = &[
         .generation(Body)
         .selectable(selectable::RESOURCE_SLICE)
         .columns(&columns::RESOURCE_SLICE),
-    kind(RESOURCE, "DeviceTaintRule")
-        .generation(Body)
-        .status(StatusOnly, empty)
-        .columns(&columns::DEVICE_TAINT_RULE),
     // Who may do what.
     kind(RBAC, "Role").name(names::path_segment).columns(&columns::CREATED).validate(validation::role),
     kind(RBAC, "ClusterRole")
@@ -418,15 +419,8 @@ pub(super) static ROWS: &[Row] = &[
         .selectable(selectable::SIGNER)
         .columns(&columns::CERTIFICATE_SIGNING_REQUEST)
         .validate(validation::signing_request)
-        .validate_status(validation::signing_request_status_update),
-    kind(CERTIFICATES, "ClusterTrustBundle")
-        .name(names::trust_bundle)
-        .selectable(selectable::SIGNER)
-        .columns(&columns::CLUSTER_TRUST_BUNDLE),
-    kind(CERTIFICATES, "PodCertificateRequest")
-        .status(StatusOnly, empty)
-        .selectable(selectable::POD_CERTIFICATE)
-        .columns(&columns::POD_CERTIFICATE_REQUEST),
+        .validate_status(validation::signing_request_status_update)
+        .validate_parts(&[("approval", validation::signing_request_approval)]),
     // How the API itself behaves.
     kind(ADMISSION, "MutatingWebhookConfiguration")
         .defaults(defaults::mutating_webhooks)
@@ -480,10 +474,4 @@ pub(super) static ROWS: &[Row] = &[
         .status(WithMetadata, empty)
         .columns(&columns::API_SERVICE)
         .validate(validation::api_service),
-    kind("internal.apiserver.k8s.io", "StorageVersion")
-        .status(StatusOnly, empty)
-        .columns(&columns::STORAGE_VERSION),
-    kind("storagemigration.k8s.io", "StorageVersionMigration")
-        .status(StatusOnly, empty)
-        .columns(&columns::STORAGE_VERSION_MIGRATION),
 ];

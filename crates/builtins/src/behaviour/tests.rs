@@ -14,6 +14,23 @@ fn every_kind_is_in_the_table_once() {
 }
 
 #[test]
+fn rows_are_of_types_there_are() {
+    // A scale is a part of others, and is shown in columns of its own.
+    let types = crate::types();
+    for (group, kind) in kinds().filter(|(_, kind)| *kind != "Scale") {
+        assert!(types.iter().any(|ty| ty.group == group && ty.kind == kind), "{group} {kind}");
+    }
+}
+
+#[test]
+fn status_is_split_where_discovery_says_so() {
+    for ty in crate::types() {
+        let split = behaviour(&ty.group, &ty.kind).has_status();
+        assert_eq!(split, ty.subresource("status").is_some(), "{} {}", ty.group, ty.kind);
+    }
+}
+
+#[test]
 fn hooks_take_any_value() {
     for (group, kind) in kinds() {
         let behaviour = behaviour(group, kind);

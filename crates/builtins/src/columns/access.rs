@@ -2,7 +2,7 @@
 
 use objects::Value;
 
-use super::shown::{duration, labels};
+use super::shown::duration;
 use super::{AGE, Column, NAME, shown, text, text_or};
 use crate::dotted::Dotted;
 
@@ -50,23 +50,3 @@ fn signing_state(request: &Value) -> String {
     let issued = if request.text("status.certificate").is_empty() { "" } else { ",Issued" };
     format!("{decided}{failed}{issued}")
 }
-
-pub(crate) static CLUSTER_TRUST_BUNDLE: [Column; 2] =
-    [NAME, text_or("SignerName", "spec.signerName", "<none>")];
-
-pub(crate) static POD_CERTIFICATE_REQUEST: [Column; 7] = [
-    NAME,
-    text("PodName", "spec.podName"),
-    text("ServiceAccountName", "spec.serviceAccountName"),
-    text("NodeName", "spec.nodeName"),
-    text("SignerName", "spec.signerName"),
-    shown("State", |o| {
-        let types = o.list("status.conditions").iter().map(|condition| condition.text("type"));
-        types
-            .filter(|kind| matches!(*kind, "Issued" | "Denied" | "Failed"))
-            .last()
-            .unwrap_or("Pending")
-            .to_owned()
-    }),
-    shown("UnverifiedUserAnnotations", |o| labels(o.at("spec.unverifiedUserAnnotations"))),
-];

@@ -134,14 +134,6 @@ fn first_seen(event: &Value, now: i64) -> String {
 
 pub(crate) static LEASE: [Column; 3] = [NAME, text("Holder", "spec.holderIdentity"), AGE];
 
-pub(crate) static LEASE_CANDIDATE: [Column; 5] = [
-    NAME,
-    text("LeaseName", "spec.leaseName"),
-    text("BinaryVersion", "spec.binaryVersion"),
-    text("EmulationVersion", "spec.emulationVersion"),
-    AGE,
-];
-
 pub(crate) static RESOURCE_QUOTA: [Column; 4] =
     [NAME, shown("Request", |o| usage(o, false)), shown("Limit", |o| usage(o, true)), AGE];
 

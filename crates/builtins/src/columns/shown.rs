@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use objects::Value;
 use objects::selector::labels::Selector;
+pub(super) use wire::duration::human_duration as duration;
 
 use crate::dotted::Dotted;
 
@@ -17,29 +18,6 @@ pub(super) fn since(stamp: &str, now: i64) -> String {
     match seconds(stamp) {
         Some(then) => duration(now.saturating_sub(then)),
         None => "<unknown>".to_owned(),
-    }
-}
-
-/// A duration to two or three figures, as kubectl users know it.
-pub(super) fn duration(seconds: i64) -> String {
-    let (minutes, hours) = (seconds / 60, seconds / 3600);
-    let (days, years) = (hours / 24, hours / 24 / 365);
-    let two = |big: i64, unit: char, small: i64, part: char| match small {
-        0 => format!("{big}{unit}"),
-        _ => format!("{big}{unit}{small}{part}"),
-    };
-    match seconds {
-        ..-1 => "<invalid>".to_owned(),
-        -1 => "0s".to_owned(),
-        0..120 => format!("{seconds}s"),
-        _ if minutes < 10 => two(minutes, 'm', seconds % 60, 's'),
-        _ if minutes < 180 => format!("{minutes}m"),
-        _ if hours < 8 => two(hours, 'h', minutes % 60, 'm'),
-        _ if hours < 48 => format!("{hours}h"),
-        _ if hours < 24 * 8 => two(days, 'd', hours % 24, 'h'),
-        _ if hours < 24 * 365 * 2 => format!("{days}d"),
-        _ if hours < 24 * 365 * 8 => two(years, 'y', days % 365, 'd'),
-        _ => format!("{years}y"),
     }
 }
 

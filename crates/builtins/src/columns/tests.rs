@@ -22,30 +22,6 @@ fn check(group: &str, kind: &str, mut object: Value, expected: &str) {
 }
 
 #[test]
-fn durations() {
-    let check = |seconds, expected: &str| assert_eq!(shown::duration(seconds), expected, "{seconds}");
-    check(-2, "<invalid>");
-    check(-1, "0s");
-    check(0, "0s");
-    check(119, "119s");
-    check(120, "2m");
-    check(125, "2m5s");
-    check(600, "10m");
-    check(3 * 3600 - 1, "179m");
-    check(3 * 3600, "3h");
-    check(3 * 3600 + 60, "3h1m");
-    check(8 * 3600 + 60, "8h");
-    check(47 * 3600, "47h");
-    check(48 * 3600, "2d");
-    check(50 * 3600, "2d2h");
-    check(8 * 86400 + 3600, "8d");
-    check(729 * 86400, "729d");
-    check(730 * 86400, "2y");
-    check(731 * 86400, "2y1d");
-    check(8 * 365 * 86400 + 86400, "8y");
-}
-
-#[test]
 fn headers() {
     let check = |group, kind, expected: &str| {
         let shown = behaviour(group, kind).columns.iter().map(|column| match column.priority {

@@ -2,8 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use objects::field::Error;
-use objects::{ErrorList, Path, Value, names};
+use objects::{ErrorList, Value, names};
 
 use super::selectors::label_selector;
 use super::{Place, checked};
@@ -224,23 +223,25 @@ fn signing_conditions(request: &Place<'_>) {
     }
 }
 
-/// Approval and denial have an endpoint of their own.
-pub(crate) fn signing_request_status_update(new: &Value, old: &Value) -> ErrorList {
-    let count = |request: &Value, kind: &str| {
-        request.list("status.conditions").iter().filter(|condition| condition.text("type") == kind).count()
-    };
+/// Whether an approval or denial may be written, and only by its own endpoint.
+pub(crate) fn signing_request_approval(new: &Value, old: &Value) -> ErrorList {
     checked(new, |request| {
-        let path = Path::new("status.conditions");
-        for kind in ["Approved", "Denied", "Failed"] {
-            if count(new, kind) < count(old, kind) {
-                let detail = format!("updates may not remove a condition of type {kind:?}");
-                request.report(Error::forbidden(&path, detail));
-            }
+        signing_conditions(request);
+        none_removed(request, old);
+        if new.text("status.certificate") != old.text("status.certificate") {
+            request.forbidden("status.certificate", "updates may not set certificate content");
         }
+    })
+}
+
+pub(crate) fn signing_request_status_update(new: &Value, old: &Value) -> ErrorList {
+    checked(new, |request| {
+        signing_conditions(request);
+        none_removed(request, old);
         for kind in ["Approved", "Denied"] {
-            if count(new, kind) > count(old, kind) {
+            if conditions(new, kind) > conditions(old, kind) {
                 let detail = format!("updates may not add a condition of type {kind:?}");
-                request.report(Error::forbidden(&path, detail));
+                request.forbidden("status.conditions", detail);
             }
         }
         let certificate = "status.certificate";
@@ -248,4 +249,18 @@ pub(crate) fn signing_request_status_update(new: &Value, old: &Value) -> ErrorLi
             request.forbidden(certificate, "updates may not modify existing certificate content");
         }
     })
+}
+
+/// What was decided stays decided.
+fn none_removed(request: &Place<'_>, old: &Value) {
+    for kind in ["Approved", "Denied", "Failed"] {
+        if conditions(request, kind) < conditions(old, kind) {
+            let detail = format!("updates may not remove a condition of type {kind:?}");
+            request.forbidden("status.conditions", detail);
+        }
+    }
+}
+
+fn conditions(request: &Value, kind: &str) -> usize {
+    request.list("status.conditions").iter().filter(|condition| condition.text("type") == kind).count()
 }

@@ -181,19 +181,6 @@ pub(crate) fn lease(lease: &Value) -> ErrorList {
     })
 }
 
-pub(crate) fn lease_candidate(candidate: &Value) -> ErrorList {
-    checked(candidate, |candidate| {
-        let spec = candidate.at("spec");
-        spec.need("leaseName");
-        spec.need("binaryVersion");
-        spec.need("strategy");
-    })
-}
-
-pub(crate) fn lease_candidate_update(new: &Value, old: &Value) -> ErrorList {
-    checked(new, |candidate| candidate.immutable(old, &["spec.leaseName"]))
-}
-
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
 /// The classes that the system keeps for itself, and what they are worth.
 const SYSTEM_CLASSES: [(&str, i64); 2] =

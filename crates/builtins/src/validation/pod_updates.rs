@@ -5,6 +5,7 @@ use objects::{ErrorList, Value, names};
 use super::{Place, checked};
 use crate::behaviour::same;
 use crate::dotted::Dotted;
+use crate::resources;
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
      `spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to \
@@ -83,6 +84,66 @@ fn with_what_may_change(spec: &Value, before: &Value) -> Value {
         }
     }
     spec
+}
+
+/// Containers for debugging may be added; those that are there stay as they are.
+pub(crate) fn ephemeral_containers_update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = super::pod(new);
+    errors.extend(checked(new, |pod| {
+        let path = "spec.ephemeralContainers";
+        for before in old.list(path) {
+            let name = before.text("name");
+            match pod.list(path).iter().find(|container| container.text("name") == name) {
+                None => pod
+                    .forbidden(path, format!("existing ephemeral containers {name:?} may not be removed\n")),
+                Some(now) if !same(now, before) => {
+                    pod.forbidden(
+                        path,
+                        format!("existing ephemeral containers {name:?} may not be changed\n"),
+                    );
+                }
+                Some(_) => {}
+            }
+        }
+    }));
+    errors
+}
+
+/// The CPU and memory of running containers may change, as long as the class of the pod does not.
+pub(crate) fn pod_resize(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = super::pod(new);
+    errors.extend(checked(new, |pod| {
+        let (spec, before) = (pod.at("spec"), old.at("spec"));
+        if resources::qos_class(spec.value) != resources::qos_class(before) {
+            let class = new.text("status.qosClass");
+            spec.invalid_as("", class, "Pod QOS Class may not change as a result of resizing");
+        }
+        let mut settled = spec.value.clone();
+        for sort in ["containers", "initContainers"] {
+            if spec.count(sort) != before.count(sort) {
+                return spec.forbidden(sort, format!("{sort} may not be added or removed on resize"));
+            }
+            for (container, before) in spec.items(sort).zip(before.list(sort)) {
+                for list in ["requests", "limits"] {
+                    let now = container.value.at("resources").at(list);
+                    if before.entries(&format!("resources.{list}")).any(|(name, _)| now.get(name).is_none()) {
+                        let path = format!("resources.{list}");
+                        container.forbidden(&path, format!("resource {list} cannot be removed"));
+                    }
+                }
+            }
+            for (container, before) in settled.items_mut(sort).zip(before.list(sort)) {
+                for path in ["requests.cpu", "requests.memory", "limits.cpu", "limits.memory"] {
+                    container.keep(&format!("resources.{path}"), before);
+                }
+            }
+        }
+        settled.keep("resources", before);
+        if !same(&settled, before) {
+            spec.forbidden("", "only cpu and memory resources are mutable");
+        }
+    }));
+    errors
 }
 
 pub(crate) fn pod_status_update(new: &Value, old: &Value) -> ErrorList {

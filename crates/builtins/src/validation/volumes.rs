@@ -75,11 +75,7 @@ fn source(volume: &Place<'_>) {
         source.need(field);
     }
     match *kind {
-        "emptyDir" if source.has("sizeLimit") => {
-            if source.quantity("sizeLimit").is_some_and(|limit| limit.sign() < 0) {
-                source.forbidden("sizeLimit", "SizeLimit field must be a valid resource quantity");
-            }
-        }
+        "emptyDir" => empty_dir(&source),
         "hostPath" => host_path(&source),
         "secret" | "configMap" => {
             file_mode(&source, "defaultMode");
@@ -98,6 +94,12 @@ fn source(volume: &Place<'_>) {
             source.choice_if("pullPolicy", &["Always", "IfNotPresent", "Never"]);
         }
         _ => {}
+    }
+}
+
+fn empty_dir(source: &Place<'_>) {
+    if source.has("sizeLimit") && source.quantity("sizeLimit").is_some_and(|limit| limit.sign() < 0) {
+        source.forbidden("sizeLimit", "SizeLimit field must be a valid resource quantity");
     }
 }
 

@@ -211,3 +211,98 @@ fn status() {
         &["status.succeeded: Invalid value: 1: cannot decrease the succeeded counter"],
     );
 }
+
+#[test]
+fn parts() {
+    let check = |group: &str, kind: &str, part: &str, old: Value, new: Value, expected: &[&str]| {
+        let behaviour = behaviour(group, kind);
+        let (mut old, mut new) = (old, new);
+        behaviour.defaults(&mut old);
+        behaviour.defaults(&mut new);
+        let said = behaviour.validate_part(part, &new, &old);
+        assert_eq!(said.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{kind}/{part}");
+    };
+    let debugged = |names: &[&str]| {
+        let containers: Vec<Value> = names.iter().map(|name| json!({"name": name, "image": "x"})).collect();
+        json!({"spec": {"containers": [{"name": "a", "image": "x"}], "ephemeralContainers": containers}})
+    };
+    check("", "Pod", "ephemeralcontainers", debugged(&[]), debugged(&["d"]), &[]);
+    check(
+        "",
+        "Pod",
+        "ephemeralcontainers",
+        debugged(&["d"]),
+        debugged(&["e"]),
+        &["spec.ephemeralContainers: Forbidden: existing ephemeral containers \"d\" may not be removed\n"],
+    );
+    check(
+        "",
+        "Pod",
+        "ephemeralcontainers",
+        debugged(&[]),
+        debugged(&["a"]),
+        &["spec.ephemeralContainers[0].name: Duplicate value: \"a\""],
+    );
+    let sized = |cpu: Value, image: &str| json!({"spec": {"containers": [{"name": "a", "image": image, "imagePullPolicy": "Never", "resources": {"requests": cpu}}]}});
+    check("", "Pod", "resize", sized(json!({"cpu": "1"}), "x"), sized(json!({"cpu": "2"}), "x"), &[]);
+    check(
+        "",
+        "Pod",
+        "resize",
+        sized(json!({"cpu": "1"}), "x"),
+        sized(json!({"cpu": "2"}), "y"),
+        &["spec: Forbidden: only cpu and memory resources are mutable"],
+    );
+    check(
+        "",
+        "Pod",
+        "resize",
+        sized(json!({"cpu": "1", "memory": "1"}), "x"),
+        sized(json!({"cpu": "1"}), "x"),
+        &["spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed"],
+    );
+    check(
+        "",
+        "Pod",
+        "resize",
+        sized(json!({}), "x"),
+        sized(json!({"cpu": "1"}), "x"),
+        &["spec: Invalid value: \"\": Pod QOS Class may not change as a result of resizing"],
+    );
+    let decided = |kinds: &[&str]| {
+        let conditions: Vec<Value> =
+            kinds.iter().map(|kind| json!({"type": kind, "status": "True"})).collect();
+        json!({"status": {"conditions": conditions}})
+    };
+    let group = "certificates.k8s.io";
+    check(group, "CertificateSigningRequest", "approval", decided(&[]), decided(&["Approved"]), &[]);
+    check(
+        group,
+        "CertificateSigningRequest",
+        "approval",
+        decided(&["Denied"]),
+        decided(&[]),
+        &["status.conditions: Forbidden: updates may not remove a condition of type \"Denied\""],
+    );
+    check(
+        group,
+        "CertificateSigningRequest",
+        "approval",
+        decided(&["Denied"]),
+        decided(&["Denied", "Approved"]),
+        &[
+            "status.conditions: Invalid value: \"Approved\": Approved and Denied conditions are mutually exclusive",
+        ],
+    );
+    check(
+        "",
+        "Namespace",
+        "finalize",
+        json!({}),
+        json!({"spec": {"finalizers": ["odd"]}}),
+        &[
+            "spec.finalizers: Invalid value: \"odd\": name is neither a standard finalizer name nor is it fully qualified",
+        ],
+    );
+    check("", "ConfigMap", "scale", json!({}), json!({}), &[]);
+}
