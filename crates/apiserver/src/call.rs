@@ -9,6 +9,7 @@ use objects::{CompactString, GroupResource, Status, selector};
 use parking_lot::Mutex;
 use wire::negotiate::{Accepted, Endpoint};
 use wire::options::{self, DeleteOptions, FieldValidation, ListOptions};
+use wire::protobuf::Kind;
 use wire::query::Query;
 
 use crate::Door;
@@ -107,7 +108,11 @@ impl Call {
         head: Head,
         body: Bytes,
     ) -> Result<Self, Failure> {
-        let endpoint = if matches!(action, Action::List | Action::Watch) { &Endpoint::LIST } else { &Endpoint::OBJECT };
+        let endpoint = match action {
+            Action::List | Action::DeleteCollection => &Endpoint::LIST,
+            Action::Watch => &Endpoint::WATCH,
+            _ => &Endpoint::OBJECT,
+        };
         let accepted = wire::negotiate::accept(head.header(header::ACCEPT), endpoint)?;
         let now = engine.now();
         let mut target = target;
@@ -184,7 +189,8 @@ impl Call {
         if self.body.iter().all(u8::is_ascii_whitespace) {
             return Ok(DeleteOptions::from_query(&self.head.query)?);
         }
-        let body = crate::stations::decode::object(&self.head.headers, &self.body)?.value;
+        let expected = Kind { api_version: "v1", kind: "DeleteOptions" };
+        let body = crate::stations::decode::object(self, expected)?.value;
         Ok(DeleteOptions::from_body(&body)?)
     }
 

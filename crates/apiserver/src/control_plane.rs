@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use auth::pki::Authority;
-use auth::rbac::PolicySnapshot;
+use auth::rbac::{PolicySnapshot, RulePool};
 use auth::tokens::Issuer;
 use bytes::Bytes;
 use objects::{CompactString, Value};
@@ -106,11 +106,13 @@ pub struct ControlPlanes {
     store: Arc<dyn Store>,
     codec: Codec,
     held: Cache<CompactString, Arc<ControlPlane>>,
+    /// Rules that policies share: most have the default ones.
+    rules: RulePool,
 }
 
 impl ControlPlanes {
     pub fn new(store: Arc<dyn Store>, codec: Codec) -> Self {
-        ControlPlanes { store, codec, held: Cache::new(HELD) }
+        ControlPlanes { store, codec, held: Cache::new(HELD), rules: RulePool::new() }
     }
 
     /// The control plane of this name, if there is one.
@@ -181,7 +183,7 @@ impl ControlPlanes {
         for kind in POLICY_KINDS {
             objects.extend(self.objects(plane, kind).await?);
         }
-        Ok(plane.policy.put(PolicySnapshot::new(&objects), epoch))
+        Ok(plane.policy.put(PolicySnapshot::sharing(&objects, &self.rules), epoch))
     }
 
     async fn objects(&self, plane: &ControlPlane, kind: &str) -> Result<Vec<Value>, ControlPlaneError> {

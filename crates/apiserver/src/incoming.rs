@@ -15,7 +15,7 @@ pub struct Incoming {
 
 /// The body of a create or an update.
 pub fn object(call: &Call) -> Result<Incoming, Failure> {
-    let decoded = bodies::object(&call.head.headers, &call.body)?;
+    let decoded = bodies::object(call, call.row.kind())?;
     let object = admit(call, decoded.value, decoded.duplicates)?;
     Ok(Incoming { object })
 }

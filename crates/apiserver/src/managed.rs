@@ -65,10 +65,18 @@ fn with_write<T>(
     act(&Write {
         manager,
         api_version: &call.row.api_version,
-        subresource: part.subresource(),
+        subresource: subresource(call, part),
         now: &now,
         reset,
     })
+}
+
+/// A scale is written as a change of the object itself, and is recorded as what it was.
+fn subresource(call: &Call, part: Part) -> &'static str {
+    match (part, call.target.subresource.as_str()) {
+        (Part::Main, "scale") => "scale",
+        _ => part.subresource(),
+    }
 }
 
 /// The versions of the call's kind that need no one else to convert between them.

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use rules::CompiledRules;
 use schemas::{Cursor, Schema};
 use sha2::{Digest, Sha256};
+use wire::protobuf::Kind;
 
 use crate::codec::SchemaTag;
 
@@ -61,6 +62,11 @@ impl Row {
 
     pub fn group_kind(&self) -> GroupKind {
         self.ty.group_kind()
+    }
+
+    /// As the objects say it.
+    pub fn kind(&self) -> Kind<'_> {
+        Kind { api_version: &self.api_version, kind: &self.ty.kind }
     }
 
     pub fn key(&self, namespace: &str, name: &str) -> store::Key {

@@ -104,6 +104,12 @@ fn add_finalizer(object: &mut Value, name: &str) {
 pub async fn validate(call: &Call, object: &Value, change: Change<'_>) -> Result<(), Failure> {
     rights::validate(call, object, change).await?;
     match (call.row.storage_kind.as_str(), change) {
+        (lifecycle::NAMESPACES, change) if change.is_main() => {
+            let errors = admission::pod_security::namespace::check_namespace(object, change.old());
+            if !errors.is_empty() {
+                return Err(Status::invalid(&call.row.group_kind(), meta::name(object), &errors).into());
+            }
+        }
         ("pods" | "persistentvolumeclaims", _) => pods::validate(call, object, change).await?,
         ("priorityclasses.scheduling.k8s.io", change) if change.is_main() => {
             let classes = read::objects(&call.engine, &call.plane, pods::PRIORITY_CLASSES, "").await?;

@@ -78,7 +78,8 @@ pub async fn validate(call: &Call, object: &Value, change: Change<'_>) -> Result
         let class = runtime(call, object).await?;
         runtime_class::validate_pod(object, class.as_ref()).map_err(|refusal| refused(call, object, refusal))?;
     }
-    if change.is_main() || subresource == "ephemeralcontainers" {
+    let concerns = change.old().is_none_or(|old| pod_security::concerns_update(object, old));
+    if concerns && (change.is_main() || subresource == "ephemeralcontainers") {
         let policy = pod_security::Policy::of(&namespace(call).await?);
         let notes = pod_security::check_pod(&policy, object).map_err(|refusal| refused(call, object, refusal))?;
         notes.warnings.into_iter().for_each(|warning| call.warn(warning));

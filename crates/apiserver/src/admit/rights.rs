@@ -1,7 +1,11 @@
 //! Rights that cannot be had by writing them down: roles, bindings and certificates.
 
 use auth::authorize::{Attributes, Authorizer};
+use auth::pki::approval;
+use auth::pki::request::Request;
 use auth::rbac::PolicySnapshot;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use objects::{Status, Value, meta};
 
 use super::Change;
@@ -22,6 +26,7 @@ pub async fn validate(call: &Call, object: &Value, change: Change<'_>) -> Result
             checked.map_err(|why| Status::forbidden(&call.group_resource(), meta::name(object), why).into())
         }
         "certificates.k8s.io" => match change {
+            Change::Create => check_subject(call, object),
             Change::Update { part: Part::Whole("approval"), .. } => may(call, object, "approve").await,
             Change::Update { old, part: Part::Status } if old.pointer("/status/certificate") != object.pointer("/status/certificate") => {
                 may(call, object, "sign").await
@@ -30,6 +35,16 @@ pub async fn validate(call: &Call, object: &Value, change: Change<'_>) -> Result
         },
         _ => Ok(()),
     }
+}
+
+/// A request for a certificate may not ask for a group that nobody can be taken out of again.
+fn check_subject(call: &Call, request: &Value) -> Result<(), Failure> {
+    let text = |field: &str| request.pointer(&format!("/spec/{field}")).and_then(Value::as_str).unwrap_or_default();
+    // What is no request at all has been refused by validation.
+    let Ok(pem) = STANDARD.decode(text("request")) else { return Ok(()) };
+    let Ok(parsed) = Request::from_pem(&pem) else { return Ok(()) };
+    let checked = approval::check_subject(text("signerName"), &parsed);
+    checked.map_err(|why| Status::forbidden(&call.group_resource(), meta::name(request), why).into())
 }
 
 /// Whether the user may approve, or sign, for the signer a request is addressed to.
@@ -44,7 +59,7 @@ async fn may(call: &Call, request: &Value, verb: &str) -> Result<(), Failure> {
     if is_allowed(&policy, call, verb, signer) || is_allowed(&policy, call, verb, &wildcard) {
         return Ok(());
     }
-    let why = format!("user not permitted to {verb} requests with signerName {signer:?}");
+    let why = approval::refusal(verb, signer);
     Err(Status::forbidden(&call.group_resource(), meta::name(request), why).into())
 }
 

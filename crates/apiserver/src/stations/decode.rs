@@ -1,13 +1,14 @@
 //! From a request's body to a value.
 
 use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
 use http_body_util::{BodyExt, Limited};
 use objects::{Reason, Status, decode};
 
 use wire::negotiate::{self, Format};
+use wire::protobuf::{self, Kind};
 
 use crate::body::BoxError;
+use crate::call::Call;
 use crate::route::Action;
 use crate::service::Failure;
 
@@ -49,13 +50,19 @@ where
     Ok(if rest.is_empty() { first.unwrap_or_default() } else { rest.freeze() })
 }
 
-/// JSON or YAML, by the content type.
-pub fn object(headers: &HeaderMap, body: &Bytes) -> Result<decode::Decoded, Failure> {
-    let content_type = headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    match negotiate::body(content_type, &[Format::Json, Format::Yaml])? {
-        Format::Yaml => wire::yaml::decode(body).map_err(|error| Status::bad_request(error.to_string()).into()),
-        Format::Json | Format::Protobuf => {
-            decode::json(body).map_err(|error| Status::bad_request(error.to_string()).into())
+/// The object in a call's body: JSON or YAML by the content type, and protobuf where the type can be that. The type is
+/// the one that is expected here, for bodies that do not say theirs.
+pub fn object(call: &Call, expected: Kind<'_>) -> Result<decode::Decoded, Failure> {
+    const ALL: [Format; 3] = [Format::Json, Format::Yaml, Format::Protobuf];
+    let formats = if protobuf::has_message(expected) { ALL.as_slice() } else { &ALL[..2] };
+    let body = &call.body;
+    let decoded = match negotiate::body(call.head.header(http::header::CONTENT_TYPE), formats)? {
+        Format::Json => decode::json(body).map_err(|error| error.to_string()),
+        Format::Yaml => wire::yaml::decode(body).map_err(|error| error.to_string()),
+        Format::Protobuf => {
+            let value = protobuf::decode(body, expected).map_err(|error| error.to_string());
+            value.map(|value| decode::Decoded { value, duplicates: Vec::new() })
         }
-    }
+    };
+    decoded.map_err(|error| Status::bad_request(error).into())
 }

@@ -1,6 +1,7 @@
 //! Binding a pod to a node: what a scheduler writes.
 
 use objects::{Status, Value, meta};
+use wire::protobuf::Kind;
 
 use crate::call::Call;
 use crate::present;
@@ -8,8 +9,10 @@ use crate::service::{Answer, Failure};
 use crate::stations::decode;
 use crate::write::{self, Part, Tracking, Update, Updated};
 
+const BINDING: Kind<'static> = Kind { api_version: "v1", kind: "Binding" };
+
 pub async fn create(call: &Call, pod: &str) -> Answer {
-    let binding = decode::object(&call.head.headers, &call.body)?.value;
+    let binding = decode::object(call, BINDING)?.value;
     let options = call.write_options()?;
     let target = |field: &str| binding.pointer(&format!("/target/{field}")).and_then(Value::as_str).unwrap_or_default();
     if !matches!(target("kind"), "" | "Node") || target("name").is_empty() {

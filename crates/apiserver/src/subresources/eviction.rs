@@ -3,6 +3,7 @@
 use objects::selector::labels;
 use objects::{Reason, Status, Value, meta};
 use wire::options::DeleteOptions;
+use wire::protobuf::Kind;
 
 use crate::call::Call;
 use crate::present;
@@ -11,8 +12,10 @@ use crate::service::{Answer, Failure};
 use crate::stations::decode;
 use crate::verbs::delete;
 
+const EVICTION: Kind<'static> = Kind { api_version: "policy/v1", kind: "Eviction" };
+
 pub async fn create(call: &Call) -> Answer {
-    let eviction = decode::object(&call.head.headers, &call.body)?.value;
+    let eviction = decode::object(call, EVICTION)?.value;
     let name = &call.target.name;
     let options = match eviction.get("deleteOptions").filter(|options| !options.is_null()) {
         Some(options) => DeleteOptions::from_body(options)?,

@@ -6,6 +6,7 @@ use objects::selector::labels;
 use objects::{Path, Status, Value, meta};
 use serde_json::json;
 use wire::negotiate::{self, PatchType};
+use wire::protobuf::Kind;
 
 use crate::call::Call;
 use crate::incoming;
@@ -15,6 +16,8 @@ use crate::route::Action;
 use crate::service::{Answer, Failure, method_not_allowed};
 use crate::stations::decode;
 use crate::write::{self, Part, Tracking, Update, Updated};
+
+const SCALE: Kind<'static> = Kind { api_version: "autoscaling/v1", kind: "Scale" };
 
 /// Where a kind keeps its numbers and its selector.
 struct Paths {
@@ -87,7 +90,7 @@ pub async fn answer(call: &Call) -> Answer {
             present::value(call, 200, paths.scale(&current.value)).await
         }
         Action::Update => {
-            let wanted = decode::object(&call.head.headers, &call.body)?.value;
+            let wanted = decode::object(call, SCALE)?.value;
             if meta::name(&wanted) != name.as_str() {
                 let message =
                     format!("the name of the object ({}) does not match the name on the URL ({name})", meta::name(&wanted));

@@ -47,7 +47,7 @@ impl Selection {
             }
             key_only = false;
             if !is_selectable(&call.row, field) {
-                return Err(Status::bad_request(format!("field label not supported: {field}")).into());
+                return Err(Status::bad_request(not_selectable(&call.row, field)).into());
             }
         }
         let kind = call.row.storage_kind.clone();
@@ -121,6 +121,14 @@ fn custom_field<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
         Some(Value::String(text)) => Cow::Borrowed(text),
         Some(other) => Cow::Owned(other.to_string()),
     }
+}
+
+/// The kinds without fields of their own say which there are.
+fn not_selectable(row: &Row, field: &str) -> String {
+    if row.is_custom() || !row.behaviour.selectable.is_empty() {
+        return format!("field label not supported: {field}");
+    }
+    format!(r#""{field}" is not a known field selector: only "metadata.name", "metadata.namespace""#)
 }
 
 fn is_selectable(row: &Row, field: &str) -> bool {
