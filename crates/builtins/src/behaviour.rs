@@ -24,7 +24,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use objects::{ErrorList, Value, meta};
+use objects::{ErrorList, Value, equal, meta};
 
 pub use self::selectable::Selectable;
 pub(crate) use self::service::is_reachable_from_outside;
@@ -80,6 +80,7 @@ pub struct Behaviour {
     validate_update: fn(&Value, &Value) -> ErrorList,
     validate_status_update: fn(&Value, &Value) -> ErrorList,
     validate_parts: &'static [(&'static str, PartRule)],
+    warnings: fn(&Value) -> Vec<String>,
 }
 
 /// What is wrong with a change by an endpoint that writes a part of an object: the new state, and the old.
@@ -126,6 +127,7 @@ impl Behaviour {
             validate_update: |_, _| ErrorList::new(),
             validate_status_update: |_, _| ErrorList::new(),
             validate_parts: &[],
+            warnings: |_| Vec::new(),
         }
     }
 
@@ -205,6 +207,11 @@ impl Behaviour {
         rule.map_or_else(ErrorList::new, |(_, rule)| rule(new, old))
     }
 
+    /// What the writer of an object should be warned of, in `Warning` headers.
+    pub fn warnings(&self, object: &Value) -> Vec<String> {
+        (self.warnings)(object)
+    }
+
     /// Finds a selectable field, `metadata.name` and `metadata.namespace` excepted.
     pub fn selectable(&self, field: &str) -> Option<&'static Selectable> {
         self.selectable.iter().find(|selectable| selectable.field == field)
@@ -237,14 +244,14 @@ pub(crate) fn same(one: &Value, other: &Value) -> bool {
     };
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
-            let within = |a: &objects::Value, b: Option<&Value>| same(a, b.unwrap_or(&Value::Null));
+            let within = |a: &Value, b: Option<&Value>| same(a, b.unwrap_or(&Value::Null));
             one.iter().all(|(key, value)| within(value, other.get(key)))
                 && other.iter().all(|(key, value)| one.contains_key(key) || empty(value))
         }
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(a, b)| same(a, b))
         }
-        (one, other) => one == other || (empty(one) && empty(other)),
+        (one, other) => equal::semantic(one, other) || (empty(one) && empty(other)),
     }
 }
 

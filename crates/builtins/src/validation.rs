@@ -10,6 +10,7 @@ mod cluster;
 mod config;
 mod containers;
 mod cron;
+mod devices;
 mod jobs;
 mod network;
 mod place;
@@ -24,12 +25,14 @@ mod storage;
 #[cfg(test)]
 mod tests;
 mod volumes;
+pub(crate) mod warnings;
 mod workloads;
 
 pub(crate) use self::access::*;
 pub(crate) use self::admission::*;
 pub(crate) use self::cluster::*;
 pub(crate) use self::config::*;
+pub(crate) use self::devices::*;
 pub(crate) use self::jobs::*;
 pub(crate) use self::network::*;
 pub(crate) use self::place::{Place, checked};

@@ -114,6 +114,9 @@ pub(super) fn new_job(job: &mut Value) {
         return;
     }
     let (name, uid) = (meta::name(job).to_owned(), meta::uid(job).to_owned());
+    // Labels that the job has from its template follow it.
+    let own = job.at("metadata.labels");
+    let from_template = own.is_null() || own == job.at("spec.template.metadata.labels");
     let marks =
         JOB_NAME.map(|label| (label, &name)).into_iter().chain(CONTROLLER_UID.map(|label| (label, &uid)));
     let labels = job.at_mut("spec.template.metadata.labels");
@@ -121,6 +124,10 @@ pub(super) fn new_job(job: &mut Value) {
         for (label, value) in marks {
             labels.entry(label).or_insert_with(|| value.as_str().into());
         }
+    }
+    if from_template {
+        let labels = job.at("spec.template.metadata.labels").clone();
+        meta::set(job, "labels", labels);
     }
     let selected = job.at_mut("spec.selector.matchLabels");
     if let Some(selected) = selected.and_then(object_or_made) {

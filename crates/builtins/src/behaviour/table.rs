@@ -7,7 +7,8 @@ use super::Generation::{Body, BodyAndAnnotations, BodyAndLabels, Once};
 use super::StatusSplit::{KeepLabels, StatusOnly, WithMetadata};
 use super::{Behaviour, Generation, PartRule, Selectable, StatusSplit, names, prepare, selectable, service};
 use crate::columns::{self, Columns};
-use crate::{defaults, validation};
+use crate::defaults;
+use crate::validation::{self, warnings};
 
 pub(super) struct Row {
     pub group: &'static str,
@@ -88,6 +89,11 @@ impl Row {
         self
     }
 
+    const fn warnings(mut self, warnings: fn(&Value) -> Vec<String>) -> Self {
+        self.behaviour.warnings = warnings;
+        self
+    }
+
     const fn selectable(mut self, fields: &'static [Selectable]) -> Self {
         self.behaviour.selectable = fields;
         self
@@ -132,7 +138,8 @@ pub(super) static ROWS: &[Row] = &[
         .validate_parts(&[
             ("ephemeralcontainers", validation::ephemeral_containers_update),
             ("resize", validation::pod_resize),
-        ]),
+        ])
+        .warnings(warnings::of_pod),
     kind(CORE, "PodTemplate")
         .defaults(defaults::pod_template)
         .generation(Body)
@@ -145,7 +152,8 @@ pub(super) static ROWS: &[Row] = &[
         .selectable(selectable::REPLICAS)
         .columns(&columns::REPLICATION_CONTROLLER)
         .validate(validation::replication_controller)
-        .validate_status(validation::replicas_status),
+        .validate_status(validation::replicas_status)
+        .warnings(warnings::of_workload),
     kind(APPS, "Deployment")
         .defaults(defaults::deployment)
         .generation(BodyAndAnnotations)
@@ -153,7 +161,8 @@ pub(super) static ROWS: &[Row] = &[
         .columns(&columns::DEPLOYMENT)
         .validate(validation::deployment)
         .validate_update(validation::selector_fixed)
-        .validate_status(validation::replicas_status),
+        .validate_status(validation::replicas_status)
+        .warnings(warnings::of_workload),
     kind(APPS, "ReplicaSet")
         .defaults(defaults::replica_set)
         .generation(Body)
@@ -162,7 +171,8 @@ pub(super) static ROWS: &[Row] = &[
         .columns(&columns::REPLICA_SET)
         .validate(validation::replica_set)
         .validate_update(validation::selector_fixed)
-        .validate_status(validation::replicas_status),
+        .validate_status(validation::replicas_status)
+        .warnings(warnings::of_workload),
     kind(APPS, "DaemonSet")
         .defaults(defaults::daemon_set)
         .generation(Body)
@@ -180,7 +190,8 @@ pub(super) static ROWS: &[Row] = &[
         .columns(&columns::DAEMON_SET)
         .validate(validation::daemon_set)
         .validate_update(validation::selector_fixed)
-        .validate_status(validation::replicas_status),
+        .validate_status(validation::replicas_status)
+        .warnings(warnings::of_workload),
     kind(APPS, "StatefulSet")
         .defaults(defaults::stateful_set)
         .name(names::label)
@@ -189,7 +200,8 @@ pub(super) static ROWS: &[Row] = &[
         .columns(&columns::STATEFUL_SET)
         .validate(validation::stateful_set)
         .validate_update(validation::stateful_set_update)
-        .validate_status(validation::replicas_status),
+        .validate_status(validation::replicas_status)
+        .warnings(warnings::of_workload),
     kind(APPS, "ControllerRevision")
         .columns(&columns::CONTROLLER_REVISION)
         .validate(validation::controller_revision)
@@ -204,14 +216,16 @@ pub(super) static ROWS: &[Row] = &[
         .validate(validation::job)
         .validate_new(validation::new_job)
         .validate_update(validation::job_update)
-        .validate_status(validation::job_status_update),
+        .validate_status(validation::job_status_update)
+        .warnings(warnings::of_workload),
     kind(BATCH, "CronJob")
         .defaults(defaults::cron_job)
         .generation(Body)
         .status(WithMetadata, empty)
         .columns(&columns::CRON_JOB)
         .validate(validation::cron_job)
-        .validate_new(validation::new_cron_job),
+        .validate_new(validation::new_cron_job)
+        .warnings(warnings::of_workload),
     kind("autoscaling", "HorizontalPodAutoscaler")
         .defaults(defaults::horizontal_pod_autoscaler)
         .generation(Body)
@@ -293,7 +307,8 @@ pub(super) static ROWS: &[Row] = &[
     kind(CORE, "Endpoints")
         .defaults(defaults::endpoints)
         .columns(&columns::ENDPOINTS)
-        .validate(validation::endpoints),
+        .validate(validation::endpoints)
+        .warnings(warnings::of_endpoints),
     kind("discovery.k8s.io", "EndpointSlice")
         .defaults(defaults::endpoint_slice)
         .generation(BodyAndLabels)
@@ -350,7 +365,10 @@ pub(super) static ROWS: &[Row] = &[
         .columns(&columns::STORAGE_CLASS)
         .validate(validation::storage_class)
         .validate_update(validation::storage_class_update),
-    kind(STORAGE, "VolumeAttributesClass").columns(&columns::VOLUME_ATTRIBUTES_CLASS),
+    kind(STORAGE, "VolumeAttributesClass")
+        .columns(&columns::VOLUME_ATTRIBUTES_CLASS)
+        .validate(validation::volume_attributes_class)
+        .validate_update(validation::volume_attributes_class_update),
     kind(STORAGE, "VolumeAttachment")
         .status(StatusOnly, || json!({"attached": false}))
         .columns(&columns::VOLUME_ATTACHMENT)
@@ -360,8 +378,12 @@ pub(super) static ROWS: &[Row] = &[
     kind(STORAGE, "CSIDriver")
         .defaults(defaults::csi_driver)
         .columns(&columns::CSI_DRIVER)
-        .validate(validation::csi_driver),
-    kind(STORAGE, "CSIStorageCapacity").columns(&columns::CREATED),
+        .validate(validation::csi_driver)
+        .validate_update(validation::csi_driver_update),
+    kind(STORAGE, "CSIStorageCapacity")
+        .columns(&columns::CREATED)
+        .validate(validation::csi_storage_capacity)
+        .validate_update(validation::csi_storage_capacity_update),
     // Nodes and how pods are placed on them.
     kind(CORE, "Node")
         .defaults(defaults::node)
@@ -371,7 +393,7 @@ pub(super) static ROWS: &[Row] = &[
         .columns(&columns::NODE)
         .validate(validation::node)
         .validate_update(validation::node_update),
-    kind(CORE, "ComponentStatus").columns(&columns::COMPONENT_STATUS),
+    kind(CORE, "ComponentStatus").columns(&columns::COMPONENT_STATUS).warnings(warnings::of_component_status),
     kind("node.k8s.io", "RuntimeClass")
         .columns(&columns::RUNTIME_CLASS)
         .validate(validation::runtime_class)
@@ -386,12 +408,19 @@ pub(super) static ROWS: &[Row] = &[
     kind(RESOURCE, "ResourceClaim")
         .defaults(defaults::resource_claim)
         .status(StatusOnly, empty)
-        .columns(&columns::RESOURCE_CLAIM),
-    kind(RESOURCE, "ResourceClaimTemplate").defaults(defaults::resource_claim_template),
+        .columns(&columns::RESOURCE_CLAIM)
+        .validate(validation::resource_claim)
+        .validate_update(validation::resource_claim_update),
+    kind(RESOURCE, "ResourceClaimTemplate")
+        .defaults(defaults::resource_claim_template)
+        .validate(validation::resource_claim_template)
+        .validate_update(validation::resource_claim_update),
     kind(RESOURCE, "ResourceSlice")
         .generation(Body)
         .selectable(selectable::RESOURCE_SLICE)
-        .columns(&columns::RESOURCE_SLICE),
+        .columns(&columns::RESOURCE_SLICE)
+        .validate(validation::resource_slice)
+        .validate_update(validation::resource_slice_update),
     // Who may do what.
     kind(RBAC, "Role").name(names::path_segment).columns(&columns::CREATED).validate(validation::role),
     kind(RBAC, "ClusterRole")

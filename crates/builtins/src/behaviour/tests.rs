@@ -49,6 +49,10 @@ fn hooks_take_any_value() {
 
 #[test]
 fn create() {
+    let marks = json!({
+        "batch.kubernetes.io/controller-uid": "u", "batch.kubernetes.io/job-name": "j",
+        "controller-uid": "u", "job-name": "j",
+    });
     let check = |group: &str, kind: &str, mut object: Value, expected: Value| {
         behaviour(group, kind).prepare_create(&mut object);
         assert_eq!(object, expected, "{kind}");
@@ -96,13 +100,10 @@ fn create() {
         "Job",
         json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"template": {"spec": {}}}}),
         json!({
-            "metadata": {"name": "j", "uid": "u", "generation": 1},
+            "metadata": {"name": "j", "uid": "u", "generation": 1, "labels": marks},
             "spec": {
                 "selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}},
-                "template": {"spec": {}, "metadata": {"labels": {
-                    "batch.kubernetes.io/controller-uid": "u", "batch.kubernetes.io/job-name": "j",
-                    "controller-uid": "u", "job-name": "j",
-                }}},
+                "template": {"spec": {}, "metadata": {"labels": marks}},
             },
             "status": {},
         }),

@@ -222,8 +222,11 @@ fn traffic_policies(spec: &Place<'_>) {
         (true, 0) => spec.required("healthCheckNodePort", ""),
         (true, _) => spec.port("healthCheckNodePort"),
     }
-    if spec.text("type") != "ExternalName" {
-        spec.choice("internalTrafficPolicy", &["Cluster", "Local"]);
+    match spec.text("type") {
+        "ClusterIP" | "LoadBalancer" | "NodePort" => {
+            spec.choice("internalTrafficPolicy", &["Cluster", "Local"])
+        }
+        _ => spec.choice_if("internalTrafficPolicy", &["Cluster", "Local"]),
     }
     spec.choice_if("trafficDistribution", &["PreferClose", "PreferSameZone", "PreferSameNode"]);
 }

@@ -235,45 +235,78 @@ pub(crate) fn volume_update(new: &Value, old: &Value) -> ErrorList {
 }
 
 pub(crate) fn storage_class(class: &Value) -> ErrorList {
-    const MAX_PARAMETERS: usize = 512;
-    const MAX_SIZE: usize = 256 * 1024;
     checked(class, |class| {
-        if class.need("provisioner") {
-            for sentence in names::qualified_name(&class.text("provisioner").to_lowercase()) {
-                class.invalid("provisioner", sentence);
-            }
-        }
-        if class.count("parameters") > MAX_PARAMETERS {
-            let error = Error::too_long(&class.path_to("Provisioner Parameters"), MAX_PARAMETERS);
-            class.report(error);
-        }
-        let sizes = class
-            .value
-            .entries("parameters")
-            .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len));
-        if sizes.sum::<usize>() > MAX_SIZE {
-            class.report(Error::too_long(&class.path_to("parameters"), MAX_SIZE));
-        }
-        for (key, value) in class.keyed("parameters").filter(|(key, _)| key.is_empty()) {
-            value.invalid_as("", key, "field can not be empty.");
-        }
+        driver_and_parameters(class, "provisioner");
         class.choice_if("reclaimPolicy", &["Delete", "Retain"]);
         class.choice("volumeBindingMode", &["Immediate", "WaitForFirstConsumer"]);
     })
 }
 
+/// Who makes the volumes of a class, and what it is told.
+fn driver_and_parameters(class: &Place<'_>, driver: &str) {
+    const MAX_PARAMETERS: usize = 512;
+    const MAX_SIZE: usize = 256 * 1024;
+    if class.need(driver) {
+        for sentence in names::qualified_name(&class.text(driver).to_lowercase()) {
+            class.invalid(driver, sentence);
+        }
+    }
+    if class.count("parameters") > MAX_PARAMETERS {
+        class.report(Error::too_long(&class.path_to("Provisioner Parameters"), MAX_PARAMETERS));
+    }
+    let parameters = class.value.entries("parameters");
+    let size: usize = parameters.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    if size > MAX_SIZE {
+        class.report(Error::too_long(&class.path_to("parameters"), MAX_SIZE));
+    }
+    for (key, value) in class.keyed("parameters").filter(|(key, _)| key.is_empty()) {
+        value.invalid_as("", key, "field can not be empty.");
+    }
+}
+
 pub(crate) fn storage_class_update(new: &Value, old: &Value) -> ErrorList {
     checked(new, |class| {
-        for (field, detail) in [
-            ("parameters", "updates to parameters are forbidden."),
-            ("provisioner", "updates to provisioner are forbidden."),
-            ("reclaimPolicy", "updates to reclaimPolicy are forbidden."),
-        ] {
-            if !same(class.value.at(field), old.at(field)) {
-                class.forbidden(field, detail);
-            }
-        }
+        fixed(class, old, &["parameters", "provisioner", "reclaimPolicy"]);
         class.immutable(old, &["volumeBindingMode"]);
+    })
+}
+
+/// A class that changed would be another class under the same name.
+fn fixed(class: &Place<'_>, old: &Value, fields: &[&str]) {
+    for field in fields.iter().filter(|field| !same(class.value.at(field), old.at(field))) {
+        class.forbidden(field, format!("updates to {field} are forbidden."));
+    }
+}
+
+pub(crate) fn volume_attributes_class(class: &Value) -> ErrorList {
+    checked(class, |class| driver_and_parameters(class, "driverName"))
+}
+
+pub(crate) fn volume_attributes_class_update(new: &Value, old: &Value) -> ErrorList {
+    checked(new, |class| fixed(class, old, &["driverName", "parameters"]))
+}
+
+pub(crate) fn csi_storage_capacity(capacity: &Value) -> ErrorList {
+    checked(capacity, |capacity| {
+        label_selector(&capacity.at("nodeTopology"));
+        capacity.shape("storageClassName", names::dns1123_subdomain);
+        if capacity.has("capacity") {
+            capacity.not_negative_quantity("capacity");
+        }
+    })
+}
+
+pub(crate) fn csi_storage_capacity_update(new: &Value, old: &Value) -> ErrorList {
+    checked(new, |capacity| capacity.immutable(old, &["nodeTopology", "storageClassName"]))
+}
+
+pub(crate) fn csi_driver_update(new: &Value, old: &Value) -> ErrorList {
+    checked(new, |driver| {
+        if !same(new.at("spec.attachRequired"), old.at("spec.attachRequired")) {
+            let shown = new.at("spec.attachRequired").clone();
+            driver.invalid_as("spec.attachedRequired", shown, "field is immutable");
+        }
+        driver.immutable(old, &["spec.volumeLifecycleModes"]);
     })
 }
 

@@ -91,7 +91,6 @@ fn services() {
         json!({"type": "Door"}),
         &[
             "spec.type: Unsupported value: \"Door\": supported values: \"ClusterIP\", \"ExternalName\", \"LoadBalancer\", \"NodePort\"",
-            "spec.internalTrafficPolicy: Required value",
         ],
     );
     service(
@@ -616,4 +615,34 @@ fn admission() {
         json!({"metadata": {"name": "v1.b"}, "spec": {"group": "a", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}}),
         &["metadata.name: Invalid value: \"v1.b\": must be `spec.version+\".\"+spec.group`: \"v1.a\""],
     );
+}
+
+#[test]
+fn devices() {
+    let claim = |request: Value, expected: &[&str]| {
+        check(
+            "resource.k8s.io",
+            "ResourceClaim",
+            json!({"spec": {"devices": {"requests": [request]}}}),
+            expected,
+        );
+    };
+    claim(json!({"name": "a", "exactly": {"deviceClassName": "gpu"}}), &[]);
+    claim(
+        json!({"name": "a"}),
+        &[
+            "spec.devices.requests[0]: Required value: exactly one of `exactly` or `firstAvailable` is required",
+        ],
+    );
+    claim(
+        json!({"name": "a", "exactly": {}}),
+        &["spec.devices.requests[0].exactly.deviceClassName: Required value"],
+    );
+    claim(
+        json!({"name": "a", "exactly": {"deviceClassName": "gpu", "allocationMode": "All", "count": 2}}),
+        &[
+            "spec.devices.requests[0].exactly.count: Invalid value: 2: must not be specified when allocationMode is 'All'",
+        ],
+    );
+    check("storage.k8s.io", "VolumeAttributesClass", json!({}), &["driverName: Required value"]);
 }
