@@ -252,18 +252,26 @@ pub trait Store: Send + Sync + 'static {
     /// How many keys a scope has now.
     async fn count(&self, tenant: TenantId, scope: &Scope) -> Result<u64, StoreError>;
 
-    /// All or nothing, durable when it returns. An empty transaction, or one of checks only, takes no revision
-    /// and returns the current one.
+    /// All or nothing, durable when it returns. A transaction that changes nothing (an empty one, one of checks only,
+    /// a deletion of what is not there) takes no revision and returns the current one. A key may be changed once.
     async fn write(&self, tenant: TenantId, operations: Vec<Operation>) -> Result<Revision, StoreError>;
 
     /// The tenant's current revision: at least that of every write acknowledged before the call.
     async fn revision(&self, tenant: TenantId) -> Result<Revision, StoreError>;
 
-    /// Changes of `scope` after `from`, for as long as the tenant and the server live.
+    /// Changes of `scope` after `from`, for as long as the tenant and the server live. From 0 is from the beginning,
+    /// which is [`StoreError::Compacted`] once the beginning is; from beyond the present is [`StoreError::Future`].
     async fn watch(&self, tenant: TenantId, scope: Scope, from: Revision) -> Result<Watch, StoreError>;
 
-    /// Changes of these types in all tenants after `from`, or from now on. Types may repeat a tenant's
-    /// deletion as deletions of nothing: deleting a tenant emits no event per key.
+    /// Changes of these types in all tenants after `from`, or from now on. With no type named: of all types but the
+    /// server's own, those that begin with `_`.
+    ///
+    /// A tenant's first entries are changes like any other. Deleting a tenant, forking and importing one emit no
+    /// event per key: whoever follows looks at a new tenant once, and forgets a deleted one. Changes of a tenant
+    /// that has been deleted since may be left out.
+    ///
+    /// Positions in errors ([`StoreError::Compacted`], [`StoreError::Future`], [`WatchError::Compacted`]) stand
+    /// where revisions do.
     async fn follow(&self, kinds: Vec<CompactString>, from: Option<Position>) -> Result<Feed, StoreError>;
 
     /// Where [`Store::follow`] would begin now.
@@ -291,7 +299,7 @@ pub trait Store: Send + Sync + 'static {
     async fn delete_tenant(&self, tenant: TenantId) -> Result<(), StoreError>;
 
     /// A new tenant with everything the source has (or had at `at`). Its revision is the source's at that
-    /// point, and its history begins there.
+    /// point, and its history begins there. Takes about the same time whatever the source holds.
     async fn fork_tenant(
         &self,
         source: TenantId,
@@ -302,7 +310,8 @@ pub trait Store: Send + Sync + 'static {
 
     async fn export_tenant(&self, tenant: TenantId, at: Option<Revision>) -> Result<Export, StoreError>;
 
-    /// A new tenant from an export. Its revision is beyond any the exported tenant had served.
+    /// A new tenant from an export. Its revision is beyond any the exported tenant had served. An export that is not
+    /// whole makes nothing ([`StoreError::BadExport`]).
     async fn import_tenant(&self, name: &str, record: Bytes, export: Export) -> Result<Tenant, StoreError>;
 
     /// Drops history beyond the retention. Also done by the engine itself from time to time.

@@ -174,7 +174,11 @@ impl<'c> Batch<'c> {
         let created = before.as_ref().map_or(revision, |before| before.created);
         match &after {
             Some(value) => {
-                self.put(tenant, &bytes, &Stored { created, modified: revision, value: value.clone() })?
+                let stored = Stored { created, modified: revision, value: value.clone() };
+                // A row of the same size is changed where it stands; a fork may not have copied it yet.
+                if before.is_none() || !self.replace(tenant, &bytes, &stored)? {
+                    self.put(tenant, &bytes, &stored)?;
+                }
             }
             None => {
                 self.connection
@@ -197,11 +201,19 @@ impl<'c> Batch<'c> {
         self.record(tenant, revision, key, &bytes, created, previous, event)
     }
 
-    /// Puts a row of `current`, past history and log.
+    fn replace(&self, tenant: TenantId, key: &[u8], stored: &Stored) -> Result<bool, Fault> {
+        let changed = self
+            .connection
+            .prepare_cached("UPDATE current SET modified = ?3, value = ?4 WHERE tenant = ?1 AND key = ?2")?
+            .execute(params![integer(tenant.0), key, integer(stored.modified.0), stored.value.as_ref()])?;
+        Ok(changed > 0)
+    }
+
+    /// Puts a new row into `current`, past history and log.
     pub(super) fn put(&self, tenant: TenantId, key: &[u8], stored: &Stored) -> Result<(), Fault> {
         self.connection
             .prepare_cached(
-                "INSERT OR REPLACE INTO current (tenant, key, created, modified, value) VALUES (?1,?2,?3,?4,?5)",
+                "INSERT INTO current (tenant, key, created, modified, value) VALUES (?1,?2,?3,?4,?5)",
             )?
             .execute(params![
                 integer(tenant.0),

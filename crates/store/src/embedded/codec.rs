@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn bytes_order_as_tuples() {
-        let mut keys = vec![
+        let mut keys = [
             key("a", "", "z"),
             key("a", "b", "a"),
             key("a", "b", "a-1"),

@@ -210,7 +210,7 @@ impl Desk {
                 tracing::error!(%error, writes = answers.len(), "a commit failed; nothing of it was written");
             }
             for answer in answers {
-                answer(result.as_ref().map(|()| ()));
+                answer(result.as_ref().copied());
             }
         }
         if self.setup.retention.bytes < self.counters.history_bytes && self.compactions.is_empty() {
