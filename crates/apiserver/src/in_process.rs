@@ -13,12 +13,12 @@ use objects::CompactString;
 use store::{Key, Scope, StoreError};
 use tower::Service;
 
+use crate::Door;
 use crate::body::{Body, BoxError};
 use crate::control_plane::ControlPlane;
 use crate::engine::Engine;
 use crate::owners;
 use crate::service::ApiServer;
-use crate::Door;
 
 /// The API of one control plane for one known caller. Nothing is kept between calls: making one costs a few
 /// words, and dropping it nothing.

@@ -1,1 +1,31 @@
-//! (to be written)
+//! Controllers over a fleet of control planes: one stream of changes, one fair queue, one set of workers for all.
+//!
+//! [`Runtime`] reads the changes of a [`Fleet`], asks each [`Controller`] what they mean to it, and has the keys it
+//! names reconciled: once at a time each, control planes in turn, failures again after a while. What is not done
+//! yet survives a restart by the [`Cursor`].
+//!
+//! **Invariants:** an idle control plane or key has nothing here: no task, timer, client or entry. The cursor never
+//! passes a change whose keys are neither done nor listed in it. A control plane with much to do waits for itself.
+//!
+//! Not here: what is to be done (see `controllers`), and leases: a fleet that is shared by several processes will
+//! give each of them the changes of its own shards only.
+
+mod controller;
+mod cursor;
+mod event;
+mod fleet;
+mod in_process;
+mod metrics;
+mod queue;
+mod remote;
+mod run;
+
+pub use controller::{Context, Controller, Error, Kinds, Next, Request, Triggers};
+pub use cursor::{Cursor, Parked};
+pub use event::{Change, Event};
+pub use fleet::{Fleet, FleetError, Identity, Stream};
+pub use in_process::InProcessFleet;
+pub use metrics::{ControllerMetrics, Metrics, QueueDepth};
+pub use remote::RemoteFleet;
+pub use run::{Handle, Options, Runtime, run};
+pub use store::{Key, Position};

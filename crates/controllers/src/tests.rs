@@ -1,0 +1,6 @@
+//! Scenarios on the real server and the real store: something is done as a user, and the end of it is waited for.
+
+mod collecting;
+mod fixture;
+mod namespaces;
+mod running;

@@ -1,0 +1,119 @@
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::fixture::{Fixture, owner};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_control_planes_cost_no_wakeups() {
+    let mut f = Fixture::stopped().await;
+    for index in 0..1_000 {
+        f.create(&format!("tenant-{index}")).await;
+    }
+    f.start();
+    let a = f.plane("a").await;
+    a.namespace("n").await;
+    a.there("serviceaccounts", "n", "default").await;
+    let handle = f.handle().clone();
+    let quiet = async || {
+        loop {
+            let before = handle.metrics().wakeups.load(Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            if handle.metrics().wakeups.load(Ordering::Relaxed) == before {
+                return before;
+            }
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(120), quiet()).await;
+    let before = waited.expect("it comes to rest");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(handle.metrics().wakeups.load(Ordering::Relaxed), before);
+    let depth = handle.depth();
+    assert_eq!((depth.ready, depth.running, depth.parked), (0, 0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_control_plane_needs_nobody() {
+    let f = Fixture::new().await;
+    let a = f.plane("a").await;
+    a.namespace("first").await;
+    a.there("serviceaccounts", "first", "default").await;
+    a.there("configmaps", "first", "kube-root-ca.crt").await;
+    a.settle().await;
+    let reconciles = || {
+        let all = f.handle().metrics().controllers.iter();
+        all.map(|one| one.reconciles.load(Ordering::Relaxed)).sum::<u64>()
+    };
+    let before = reconciles();
+    f.create("b").await;
+    a.settle().await;
+    assert_eq!(reconciles(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_continues_where_it_ended() {
+    let mut f = Fixture::new().await;
+    let a = f.plane("a").await;
+    a.namespace("n").await;
+    a.there("serviceaccounts", "n", "default").await;
+    f.stop().await;
+    // Done while nobody looks.
+    let parent = a.map("n", "owner", json!([]), &[]).await;
+    a.map("n", "child", json!([owner(&parent, false)]), &[]).await;
+    a.delete("configmaps", "n", "owner", None).await;
+    a.namespace("late").await;
+    drop(a);
+    let mut f = f.reopen().await;
+    f.start();
+    let a = f.plane("a").await;
+    a.gone("configmaps", "n", "child").await;
+    a.there("serviceaccounts", "late", "default").await;
+    assert_eq!(f.handle().metrics().sweeps.load(Ordering::Relaxed), 0, "it went on from the cursor");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_crash_left_undone_is_done() {
+    let mut f = Fixture::new().await;
+    let a = f.plane("a").await;
+    for round in 0..5 {
+        let name = format!("n{round}");
+        a.namespace(&name).await;
+        a.delete("namespaces", "", &name, None).await;
+        f.kill().await;
+        f.start();
+    }
+    for round in 0..5 {
+        a.gone("namespaces", "", &format!("n{round}")).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_cursor_everything_is_looked_at() {
+    let mut f = Fixture::stopped().await;
+    f.create("b").await;
+    let (a, b) = (f.plane("a").await, f.plane("b").await);
+    a.namespace("n").await;
+    let parent = b.map("default", "owner", json!([]), &[]).await;
+    b.map("default", "child", json!([owner(&parent, false)]), &[]).await;
+    b.delete("configmaps", "default", "owner", None).await;
+    f.start();
+    a.there("serviceaccounts", "n", "default").await;
+    b.gone("configmaps", "default", "child").await;
+    assert_eq!(f.handle().metrics().sweeps.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn control_planes_are_kept_apart() {
+    let f = Fixture::new().await;
+    f.create("b").await;
+    let (a, b) = (f.plane("a").await, f.plane("b").await);
+    for plane in [&a, &b] {
+        plane.namespace("n").await;
+        plane.map("n", "map", json!([]), &[]).await;
+    }
+    a.delete("namespaces", "", "n", None).await;
+    a.gone("namespaces", "", "n").await;
+    b.settle().await;
+    assert!(b.get("configmaps", "n", "map").await.is_some());
+}

@@ -1,0 +1,68 @@
+//! Where control planes come from: all of this process, or others by the network.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use auth::user::UserInfo;
+use http::HeaderValue;
+use objects::{CompactString, Value};
+use store::{Key, Position};
+
+use crate::controller::Kinds;
+use crate::cursor::Cursor;
+use crate::event::Event;
+
+/// As whom a controller asks, where the fleet lets it choose.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    pub user: Arc<UserInfo>,
+    /// What its writes are tracked by.
+    pub agent: HeaderValue,
+}
+
+#[derive(thiserror::Error, Debug)]
+pub enum FleetError {
+    /// The changes asked for are no longer known: everything has to be looked at.
+    #[error("changes after position {0:?} are no longer known")]
+    Expired(Position),
+    /// The fleet is closing; there is nothing more to follow.
+    #[error("the fleet is closing")]
+    Closed,
+    #[error("{0}")]
+    Failed(String),
+}
+
+pub type Stream = Pin<Box<dyn futures::Stream<Item = Result<Event, FleetError>> + Send>>;
+
+/// A source of control planes. Shards come in here: a fleet that is worked by several processes carries only
+/// what belongs to this one.
+#[async_trait]
+pub trait Fleet: Send + Sync + 'static {
+    /// Changes of these kinds in all control planes after a position, in order, without end.
+    async fn follow(&self, kinds: &Kinds, from: Position) -> Result<Stream, FleetError>;
+
+    /// Everything of these kinds that is there now, in all control planes, or in one. Read as it is asked for.
+    fn sweep(&self, kinds: &Kinds, control_plane: Option<CompactString>, position: Position) -> Stream;
+
+    /// Where [`Fleet::follow`] would begin now.
+    async fn position(&self) -> Result<Position, FleetError>;
+
+    /// One object as it is stored, without asking as anybody: what an informer's cache is elsewhere.
+    async fn get(&self, control_plane: &str, key: &Key) -> Result<Option<Value>, FleetError>;
+
+    /// All objects of a kind, in one namespace or (empty) in all.
+    async fn list(&self, control_plane: &str, kind: &str, namespace: &str) -> Result<Vec<Value>, FleetError>;
+
+    /// A client for one control plane; none if it is gone.
+    async fn client(
+        &self,
+        control_plane: &str,
+        identity: &Identity,
+    ) -> Result<Option<kube::Client>, FleetError>;
+
+    /// How far this set of controllers had come, if it ever ran.
+    async fn load(&self) -> Result<Option<Cursor>, FleetError>;
+
+    async fn save(&self, cursor: &Cursor) -> Result<(), FleetError>;
+}

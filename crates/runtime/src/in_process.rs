@@ -1,0 +1,262 @@
+//! All control planes of this process: one feed of the store for all of them, and clients without a network.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use apiserver::control_plane::ControlPlane;
+use apiserver::{ApiServer, Engine, InProcess};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use objects::{CompactString, Value};
+use quick_cache::sync::Cache;
+use store::{Key, Position, Revision, Scope, StoreError, TenantId, WatchError};
+
+use crate::controller::Kinds;
+use crate::cursor::Cursor;
+use crate::event::Event;
+use crate::fleet::{Fleet, FleetError, Identity, Stream};
+
+/// The row of the store's directory that is no control plane but the place of the cursor. Rows of the directory
+/// are not in the log, so that saving how far one has come is no further change to come to.
+const CURSOR: &str = "_controllers";
+
+/// Names of control planes that something happened in lately.
+const REMEMBERED_NAMES: usize = 4_096;
+/// Read from the store at once by a sweep.
+const TENANTS: usize = 128;
+const ENTRIES: usize = 512;
+
+pub struct InProcessFleet {
+    server: ApiServer,
+    names: Arc<Cache<TenantId, CompactString>>,
+}
+
+impl InProcessFleet {
+    pub fn new(engine: Arc<Engine>) -> Self {
+        InProcessFleet { server: ApiServer::new(engine), names: Arc::new(Cache::new(REMEMBERED_NAMES)) }
+    }
+
+    fn engine(&self) -> &Arc<Engine> {
+        self.server.engine()
+    }
+
+    async fn plane(&self, name: &str) -> Result<Option<Arc<ControlPlane>>, FleetError> {
+        self.engine().planes.find(name).await.map_err(|error| FleetError::Failed(error.to_string()))
+    }
+}
+
+#[async_trait]
+impl Fleet for InProcessFleet {
+    async fn follow(&self, kinds: &Kinds, from: Position) -> Result<Stream, FleetError> {
+        let kinds: Vec<CompactString> = match kinds {
+            Kinds::All => Vec::new(),
+            Kinds::These(kinds) => kinds.iter().cloned().collect(),
+        };
+        let feed = self.engine().store.follow(kinds, Some(from)).await.map_err(|error| match error {
+            StoreError::Compacted { .. } | StoreError::Future { .. } => FleetError::Expired(from),
+            error => FleetError::Failed(error.to_string()),
+        })?;
+        let (engine, names) = (self.engine().clone(), self.names.clone());
+        let events = feed.filter_map(move |event| {
+            let (engine, names) = (engine.clone(), names.clone());
+            async move {
+                let event = match event {
+                    Ok(event) => event,
+                    Err(WatchError::Closed) => return Some(Err(FleetError::Closed)),
+                    Err(WatchError::Compacted { .. }) => return Some(Err(FleetError::Expired(from))),
+                    Err(error) => return Some(Err(FleetError::Failed(error.to_string()))),
+                };
+                // What a control plane is born with is complete, and needs nobody.
+                if event.revision <= Revision(1) {
+                    return None;
+                }
+                match name_of(&engine, &names, event.tenant).await {
+                    Ok(Some(name)) => Some(Ok(Event::stored(name, &engine.codec, &event))),
+                    Ok(None) => None,
+                    Err(error) => Some(Err(FleetError::Failed(error.to_string()))),
+                }
+            }
+        });
+        Ok(Box::pin(events))
+    }
+
+    fn sweep(&self, kinds: &Kinds, control_plane: Option<CompactString>, position: Position) -> Stream {
+        let sweep = Sweep {
+            engine: self.engine().clone(),
+            scopes: match kinds {
+                Kinds::All => vec![Scope::All],
+                Kinds::These(kinds) => kinds.iter().cloned().map(Scope::Kind).collect(),
+            },
+            position,
+            only: control_plane.is_some(),
+            planes: control_plane.clone().into_iter().collect(),
+            after: control_plane,
+            here: None,
+            found: VecDeque::new(),
+        };
+        Box::pin(stream::try_unfold(sweep, |mut sweep| async move {
+            Ok(sweep.next().await?.map(|event| (event, sweep)))
+        }))
+    }
+
+    async fn position(&self) -> Result<Position, FleetError> {
+        self.engine().store.position().await.map_err(failed)
+    }
+
+    async fn get(&self, control_plane: &str, key: &Key) -> Result<Option<Value>, FleetError> {
+        let engine = self.engine();
+        let Some(plane) = self.plane(control_plane).await? else { return Ok(None) };
+        match engine.store.get(plane.id, key).await {
+            Ok(Some(entry)) => Ok(Some(decoded(engine, &entry)?)),
+            Ok(None) | Err(StoreError::NoTenant) => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    async fn list(&self, control_plane: &str, kind: &str, namespace: &str) -> Result<Vec<Value>, FleetError> {
+        let engine = self.engine();
+        let Some(plane) = self.plane(control_plane).await? else { return Ok(Vec::new()) };
+        let scope = match namespace {
+            "" => Scope::Kind(kind.into()),
+            namespace => Scope::Namespace(kind.into(), namespace.into()),
+        };
+        match engine.store.range(plane.id, &scope, None, None, 0).await {
+            Ok(page) => page.entries.iter().map(|entry| decoded(engine, entry)).collect(),
+            Err(StoreError::NoTenant) => Ok(Vec::new()),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    async fn client(
+        &self,
+        control_plane: &str,
+        identity: &Identity,
+    ) -> Result<Option<kube::Client>, FleetError> {
+        if self.plane(control_plane).await?.is_none() {
+            return Ok(None);
+        }
+        let service =
+            InProcess::new(self.server.clone(), control_plane, identity.user.clone(), identity.agent.clone());
+        Ok(Some(kube::Client::new(service, "default")))
+    }
+
+    async fn load(&self) -> Result<Option<Cursor>, FleetError> {
+        let row = self.engine().store.tenant(CURSOR).await.map_err(failed)?;
+        Ok(row.and_then(|row| Cursor::from_bytes(&row.record)))
+    }
+
+    async fn save(&self, cursor: &Cursor) -> Result<(), FleetError> {
+        let store = &self.engine().store;
+        let record = Bytes::from(cursor.to_bytes());
+        match store.tenant(CURSOR).await.map_err(failed)? {
+            Some(row) => store.update_tenant(row.id, record).await.map_err(failed),
+            None => store.create_tenant(CURSOR, record, Vec::new()).await.map(drop).map_err(failed),
+        }
+    }
+}
+
+fn decoded(engine: &Engine, entry: &store::Entry) -> Result<Value, FleetError> {
+    let stored = engine.codec.decode(&entry.key, &entry.value, entry.modified);
+    let stored = stored.map_err(|error| FleetError::Failed(error.to_string()))?;
+    stored.to_value().map_err(|error| FleetError::Failed(format!("{:?} cannot be read: {error}", entry.key)))
+}
+
+fn failed(error: StoreError) -> FleetError {
+    FleetError::Failed(error.to_string())
+}
+
+async fn name_of(
+    engine: &Engine,
+    names: &Cache<TenantId, CompactString>,
+    tenant: TenantId,
+) -> Result<Option<CompactString>, StoreError> {
+    if let Some(name) = names.get(&tenant) {
+        return Ok(Some(name));
+    }
+    let found = engine.store.tenant_by_id(tenant).await?;
+    let name = found.map(|row| row.name).filter(|name| !is_own(name));
+    if let Some(name) = &name {
+        names.insert(tenant, name.clone());
+    }
+    Ok(name)
+}
+
+/// Rows of the directory that are no control planes.
+fn is_own(name: &str) -> bool {
+    name.starts_with('_')
+}
+
+/// A walk over what is there: control planes, in each the scopes, in each the pages.
+struct Sweep {
+    engine: Arc<Engine>,
+    scopes: Vec<Scope>,
+    position: Position,
+    /// Just the one control plane that is in `planes`.
+    only: bool,
+    planes: VecDeque<CompactString>,
+    after: Option<CompactString>,
+    here: Option<Here>,
+    found: VecDeque<Event>,
+}
+
+struct Here {
+    plane: CompactString,
+    tenant: TenantId,
+    scopes: VecDeque<Scope>,
+    after: Option<Key>,
+}
+
+impl Sweep {
+    async fn next(&mut self) -> Result<Option<Event>, FleetError> {
+        loop {
+            if let Some(event) = self.found.pop_front() {
+                return Ok(Some(event));
+            }
+            if !self.read_page().await? && !self.next_plane().await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next page here; false when there is none.
+    async fn read_page(&mut self) -> Result<bool, FleetError> {
+        let Some(here) = &mut self.here else { return Ok(false) };
+        let Some(scope) = here.scopes.front() else { return Ok(false) };
+        let page = match self.engine.store.range(here.tenant, scope, here.after.as_ref(), None, ENTRIES).await
+        {
+            Ok(page) => page,
+            Err(StoreError::NoTenant) => {
+                self.here = None;
+                return Ok(true);
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        here.after = page.entries.last().filter(|_| page.more).map(|last| last.key.clone());
+        if !page.more {
+            here.scopes.pop_front();
+        }
+        let objects = page.entries.into_iter().filter(|entry| !entry.key.kind.starts_with('_'));
+        let event = |entry| Event::existing(here.plane.clone(), &self.engine.codec, entry, self.position);
+        self.found.extend(objects.map(event));
+        Ok(true)
+    }
+
+    /// On to the next control plane; false when that was the last.
+    async fn next_plane(&mut self) -> Result<bool, FleetError> {
+        self.here = None;
+        if self.planes.is_empty() && !self.only {
+            let page = self.engine.store.tenants(self.after.as_deref(), TENANTS).await.map_err(failed)?;
+            self.after = page.last().map(|tenant| tenant.name.clone());
+            self.planes = page.into_iter().map(|tenant| tenant.name).collect();
+        }
+        let Some(plane) = self.planes.pop_front() else { return Ok(false) };
+        if !is_own(&plane)
+            && let Some(tenant) = self.engine.store.tenant(&plane).await.map_err(failed)?
+        {
+            let scopes = self.scopes.iter().cloned().collect();
+            self.here = Some(Here { plane, tenant: tenant.id, scopes, after: None });
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,495 @@
+//! The loop: changes in, keys out, reconciles bounded, the cursor saved behind them.
+
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::ReadyChunks;
+use futures::{FutureExt, StreamExt};
+use http::HeaderValue;
+use objects::CompactString;
+use parking_lot::Mutex;
+use store::Position;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::controller::{Context, Controller, Error, Kinds, Next, Triggers};
+use crate::cursor::{Cursor, LISTED, Parked};
+use crate::event::Event;
+use crate::fleet::{Fleet, FleetError, Identity, Stream};
+use crate::metrics::{ControllerMetrics, Metrics, QueueDepth};
+use crate::queue::{Item, Queue};
+
+/// Bounds of the runtime.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Reconciles at once, and of one control plane at once. They mostly wait for the store, which commits many
+    /// writes in one go.
+    pub workers: usize,
+    pub share: usize,
+    /// Keys known at once; with more, changes wait in the fleet's log.
+    pub keys: usize,
+    /// Keys that a sweep may leave waiting, so that changes find room beside it.
+    pub swept_keys: usize,
+    /// How long after a change the cursor is saved.
+    pub save_after: Duration,
+    /// How long running reconciles may take to end after a stop.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            workers: 128,
+            share: 32,
+            keys: 100_000,
+            swept_keys: 2_000,
+            save_after: Duration::from_secs(5),
+            patience: Duration::from_secs(20),
+        }
+    }
+}
+
+/// Controllers at work on a fleet.
+pub struct Runtime {
+    fleet: Arc<dyn Fleet>,
+    controllers: Vec<Member>,
+    options: Options,
+    shared: Arc<Shared>,
+    requests: mpsc::Receiver<CompactString>,
+    asking: mpsc::Sender<CompactString>,
+}
+
+/// A controller with what the runtime knows of it.
+#[derive(Clone)]
+struct Member {
+    controller: Arc<dyn Controller>,
+    kinds: Kinds,
+    identity: Identity,
+}
+
+#[derive(Default)]
+struct Shared {
+    metrics: Metrics,
+    depth: Mutex<QueueDepth>,
+}
+
+/// Asks a running runtime for things, and looks at it.
+#[derive(Clone)]
+pub struct Handle {
+    shared: Arc<Shared>,
+    asking: mpsc::Sender<CompactString>,
+}
+
+impl Handle {
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    pub fn depth(&self) -> QueueDepth {
+        *self.shared.depth.lock()
+    }
+
+    /// Has everything in one control plane looked at: for those that came with objects but without a history,
+    /// such as forks and imports.
+    pub async fn sweep(&self, control_plane: impl Into<CompactString>) {
+        // Nobody listens when the runtime has ended, and then the next one sweeps.
+        let _ = self.asking.send(control_plane.into()).await;
+    }
+}
+
+/// Runs controllers on a fleet until told to stop.
+pub async fn run(
+    fleet: Arc<dyn Fleet>,
+    controllers: Vec<Box<dyn Controller>>,
+    stop: CancellationToken,
+) -> Result<(), FleetError> {
+    Runtime::new(fleet, controllers, Options::default()).run(stop).await
+}
+
+/// The name that upstream's controllers write under.
+const AGENT: &str = "kube-controller-manager";
+/// Sweeps of single control planes that may wait.
+const SWEEPS: usize = 64;
+/// Changes taken from the stream at once.
+const CHUNK: usize = 128;
+/// Before a stream that failed is opened again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl Runtime {
+    pub fn new(fleet: Arc<dyn Fleet>, controllers: Vec<Box<dyn Controller>>, options: Options) -> Runtime {
+        let member = |controller: Box<dyn Controller>| Member {
+            kinds: controller.kinds(),
+            identity: Identity {
+                user: Arc::new(controller.identity()),
+                agent: HeaderValue::try_from(format!("{AGENT}/{}", controller.name()))
+                    .unwrap_or(HeaderValue::from_static(AGENT)),
+            },
+            controller: controller.into(),
+        };
+        let controllers: Vec<Member> = controllers.into_iter().map(member).collect();
+        let counters = controllers.iter().map(|member| ControllerMetrics::new(member.controller.name()));
+        let metrics = Metrics { controllers: counters.collect(), ..Metrics::default() };
+        let (asking, requests) = mpsc::channel(SWEEPS);
+        let shared = Arc::new(Shared { metrics, depth: Mutex::default() });
+        Runtime { fleet, controllers, options, shared, requests, asking }
+    }
+
+    pub fn handle(&self) -> Handle {
+        Handle { shared: self.shared.clone(), asking: self.asking.clone() }
+    }
+
+    /// Runs until told to stop or until the fleet closes; ends when running reconciles have ended.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), FleetError> {
+        let all = self.controllers.iter().map(|member| member.kinds.clone());
+        let kinds = all.reduce(Kinds::and).unwrap_or(Kinds::These(Default::default()));
+        let queue = Queue::new(self.options.share);
+        let mut turning = Loop {
+            fleet: self.fleet,
+            controllers: self.controllers,
+            options: self.options,
+            shared: self.shared,
+            kinds,
+            queue,
+            tasks: JoinSet::new(),
+            reconciles: 0,
+            saving: false,
+            read: Position::default(),
+            feed: None,
+            sweep: None,
+            sweeps: VecDeque::new(),
+            reopen: None,
+            sweep_again: None,
+            save: None,
+        };
+        turning.begin().await?;
+        let ended = turning.turn(&stop, self.requests).await;
+        turning.finish().await;
+        ended
+    }
+}
+
+/// What a spawned task ends with.
+enum Ended {
+    Reconciled { item: Arc<Item>, outcome: Option<Next>, more: Triggers },
+    Saved,
+}
+
+struct Loop {
+    fleet: Arc<dyn Fleet>,
+    controllers: Vec<Member>,
+    options: Options,
+    shared: Arc<Shared>,
+    kinds: Kinds,
+    queue: Queue,
+    tasks: JoinSet<Ended>,
+    reconciles: usize,
+    saving: bool,
+    /// Changes up to here have been asked about.
+    read: Position,
+    feed: Option<ReadyChunks<Stream>>,
+    sweep: Option<Stream>,
+    /// Sweeps that come after that one: of one control plane, or (none) of all.
+    sweeps: VecDeque<Option<CompactString>>,
+    /// When to open the feed again after it failed, and when to begin the next sweep after one failed.
+    reopen: Option<Instant>,
+    sweep_again: Option<Instant>,
+    /// When to save the cursor.
+    save: Option<Instant>,
+}
+
+impl Loop {
+    async fn begin(&mut self) -> Result<(), FleetError> {
+        match self.fleet.load().await? {
+            Some(cursor) => {
+                self.read = cursor.position;
+                self.restore(cursor.parked);
+            }
+            None => self.sweep_all().await?,
+        }
+        self.open().await
+    }
+
+    /// What was parked before the restart.
+    fn restore(&mut self, parked: Vec<Parked>) {
+        let (now, today) = (Instant::now(), jiff::Timestamp::now().as_second());
+        for Parked { controller, request, due } in parked {
+            let index = self.controllers.iter().position(|member| member.controller.name() == controller);
+            let Some(controller) = index else { continue };
+            let delay = Duration::from_secs(u64::try_from(due - today).unwrap_or(0));
+            self.queue.add(Item { controller, request }, Position(0), delay, now);
+        }
+    }
+
+    /// Everything is looked at, and changes are followed from now on.
+    async fn sweep_all(&mut self) -> Result<(), FleetError> {
+        Metrics::count(&self.shared.metrics.sweeps);
+        self.read = self.fleet.position().await?;
+        self.sweep = None;
+        self.sweeps.clear();
+        self.sweeps.push_back(None);
+        Ok(())
+    }
+
+    async fn open(&mut self) -> Result<(), FleetError> {
+        self.reopen = None;
+        let stream = match self.fleet.follow(&self.kinds, self.read).await {
+            Err(FleetError::Expired(_)) => {
+                tracing::info!("changes were missed for too long; looking at everything");
+                self.sweep_all().await?;
+                self.fleet.follow(&self.kinds, self.read).await?
+            }
+            opened => opened?,
+        };
+        self.feed = Some(stream.ready_chunks(CHUNK));
+        Ok(())
+    }
+
+    async fn turn(
+        &mut self,
+        stop: &CancellationToken,
+        mut requests: mpsc::Receiver<CompactString>,
+    ) -> Result<(), FleetError> {
+        loop {
+            self.start_ready();
+            self.next_sweep();
+            let due = self.queue.next_due().filter(|_| self.reconciles < self.options.workers);
+            let wake = [due, self.save, self.reopen, self.sweep_again].into_iter().flatten().min();
+            let room = self.queue.len() < self.options.keys;
+            let sweep_room = self.queue.depth().ready < self.options.swept_keys;
+            Metrics::count(&self.shared.metrics.wakeups);
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => self.ended(ended.ok()),
+                events = next(&mut self.feed), if room => self.changed(events)?,
+                event = next(&mut self.sweep), if sweep_room => self.swept(event)?,
+                Some(plane) = requests.recv() => self.sweeps.push_back(Some(plane)),
+                () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
+            }
+            let now = Instant::now();
+            if self.save.is_some_and(|at| at <= now) {
+                self.save_cursor();
+            }
+            if self.reopen.is_some_and(|at| at <= now)
+                && let Err(error) = self.open().await
+            {
+                tracing::warn!(%error, "changes cannot be followed");
+                self.reopen = Some(Instant::now() + PAUSE);
+            }
+        }
+    }
+
+    fn start_ready(&mut self) {
+        let now = Instant::now();
+        while self.reconciles < self.options.workers {
+            let Some(item) = self.queue.pop(now) else { break };
+            let Some(member) = self.controllers.get(item.controller) else { continue };
+            self.reconciles += 1;
+            self.tasks.spawn(reconcile(self.fleet.clone(), member.clone(), self.shared.clone(), item));
+        }
+        *self.shared.depth.lock() = self.queue.depth();
+    }
+
+    fn next_sweep(&mut self) {
+        if self.sweep_again.is_some_and(|at| at > Instant::now()) {
+            return;
+        }
+        self.sweep_again = None;
+        if self.sweep.is_none()
+            && let Some(plane) = self.sweeps.pop_front()
+        {
+            self.sweep = Some(self.fleet.sweep(&self.kinds, plane, Position(0)));
+        }
+    }
+
+    fn ended(&mut self, ended: Option<Ended>) {
+        match ended {
+            Some(Ended::Reconciled { item, outcome, more }) => {
+                self.reconciles -= 1;
+                let now = Instant::now();
+                for (key, delay) in more.keys {
+                    let request = crate::Request { control_plane: item.request.control_plane.clone(), key };
+                    let more = Item { controller: item.controller, request };
+                    self.queue.add(more, self.read, delay, now);
+                }
+                self.queue.done(&item, outcome, now, rand::random());
+                self.queue.shrink();
+                self.save_soon();
+            }
+            Some(Ended::Saved) => self.saving = false,
+            // Tasks catch their own panics, and nobody aborts them.
+            None => {}
+        }
+    }
+
+    fn changed(&mut self, events: Option<Vec<Result<Event, FleetError>>>) -> Result<(), FleetError> {
+        let Some(events) = events else {
+            self.feed = None;
+            self.reopen = Some(Instant::now() + PAUSE);
+            return Ok(());
+        };
+        for event in events {
+            match event {
+                Ok(event) => {
+                    Metrics::count(&self.shared.metrics.events);
+                    self.dispatch(&event, event.position);
+                    self.read = self.read.max(event.position);
+                }
+                Err(FleetError::Closed) => return Err(FleetError::Closed),
+                Err(error) => {
+                    tracing::warn!(%error, "the stream of changes broke and is opened again");
+                    self.feed = None;
+                    self.reopen = Some(Instant::now() + PAUSE);
+                    return Ok(());
+                }
+            }
+        }
+        self.save_soon();
+        Ok(())
+    }
+
+    fn swept(&mut self, event: Option<Result<Event, FleetError>>) -> Result<(), FleetError> {
+        match event {
+            // A sweep leaves no trace in the history: only the whole of it is worth being kept.
+            Some(Ok(event)) => self.dispatch(&event, Position(0)),
+            Some(Err(error)) => {
+                tracing::warn!(%error, "a sweep failed and begins again");
+                self.sweep = None;
+                self.sweeps.push_front(None);
+                self.sweep_again = Some(Instant::now() + PAUSE);
+            }
+            None => {
+                self.sweep = None;
+                self.save_soon();
+            }
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self, event: &Event, since: Position) {
+        let now = Instant::now();
+        let mut triggers = Triggers::default();
+        for (controller, member) in self.controllers.iter().enumerate() {
+            if !member.kinds.contains(&event.key.kind) {
+                continue;
+            }
+            member.controller.triggers(event, &mut triggers);
+            for (key, delay) in triggers.keys.drain(..) {
+                let request = crate::Request { control_plane: event.control_plane.clone(), key };
+                self.queue.add(Item { controller, request }, since, delay, now);
+            }
+        }
+    }
+
+    fn save_soon(&mut self) {
+        self.save.get_or_insert_with(|| Instant::now() + self.options.save_after);
+    }
+
+    /// How far everything is done; none while that cannot be said.
+    fn cursor(&self) -> Option<Cursor> {
+        if self.sweep.is_some() || !self.sweeps.is_empty() {
+            return None;
+        }
+        if self.queue.len() > LISTED {
+            let before = self.queue.oldest()?.0.checked_sub(1)?;
+            return Some(Cursor { position: Position(before).min(self.read), parked: Vec::new() });
+        }
+        let today = jiff::Timestamp::now().as_second();
+        let parked = self.queue.all(Instant::now()).filter_map(|(item, wait)| {
+            let controller = self.controllers.get(item.controller)?.controller.name().into();
+            let due = today.saturating_add_unsigned(wait.as_secs());
+            Some(Parked { controller, request: item.request.clone(), due })
+        });
+        Some(Cursor { position: self.read, parked: parked.collect() })
+    }
+
+    fn save_cursor(&mut self) {
+        self.save = None;
+        if self.saving {
+            return self.save_soon();
+        }
+        let Some(cursor) = self.cursor() else { return };
+        self.saving = true;
+        let (fleet, shared) = (self.fleet.clone(), self.shared.clone());
+        self.tasks.spawn(async move {
+            match fleet.save(&cursor).await {
+                Ok(()) => Metrics::count(&shared.metrics.saves),
+                // The next change saves it again; until then a restart has more to do, and nothing is lost.
+                Err(error) => tracing::warn!(%error, "the cursor cannot be saved"),
+            }
+            Ended::Saved
+        });
+    }
+
+    /// Lets what runs end, and remembers what did not.
+    async fn finish(&mut self) {
+        self.feed = None;
+        let patience = tokio::time::sleep(self.options.patience);
+        tokio::pin!(patience);
+        while !self.tasks.is_empty() {
+            tokio::select! {
+                Some(ended) = self.tasks.join_next() => self.ended(ended.ok()),
+                () = &mut patience => break,
+            }
+        }
+        self.tasks.abort_all();
+        if let Some(cursor) = self.cursor()
+            && let Err(error) = self.fleet.save(&cursor).await
+        {
+            tracing::warn!(%error, "the cursor cannot be saved");
+        }
+    }
+}
+
+/// The next item of a stream that may not be there.
+async fn next<S: futures::Stream + Unpin>(stream: &mut Option<S>) -> Option<S::Item> {
+    match stream {
+        Some(stream) => stream.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn reconcile(fleet: Arc<dyn Fleet>, member: Member, shared: Arc<Shared>, item: Arc<Item>) -> Ended {
+    let began = Instant::now();
+    let attempt = AssertUnwindSafe(attempt(&fleet, &member, &item)).catch_unwind().await;
+    let (request, name) = (&item.request, member.controller.name());
+    let (outcome, more) = match attempt {
+        Ok(Ok((next, more))) => (Some(next), more),
+        Ok(Err(error)) => {
+            // Conflicts and the like are the normal way to learn that something else was quicker.
+            let (plane, key) = (&request.control_plane, &request.key);
+            if matches!(error.code(), Some(404 | 409 | 429)) {
+                tracing::debug!(controller = name, control_plane = %plane, ?key, %error, "to be tried again");
+            } else {
+                tracing::warn!(controller = name, control_plane = %plane, ?key, %error, "to be tried again");
+            }
+            (None, Triggers::default())
+        }
+        Err(_) => {
+            tracing::error!(controller = name, ?request, "a reconcile panicked");
+            (None, Triggers::default())
+        }
+    };
+    if let Some(counters) = shared.metrics.controllers.get(item.controller) {
+        counters.observe(began.elapsed(), outcome.is_none());
+    }
+    Ended::Reconciled { item, outcome, more }
+}
+
+async fn attempt(fleet: &Arc<dyn Fleet>, member: &Member, item: &Item) -> Result<(Next, Triggers), Error> {
+    let Some(client) = fleet.client(&item.request.control_plane, &member.identity).await? else {
+        return Ok((Next::Done, Triggers::default()));
+    };
+    let context = Context {
+        client,
+        now: jiff::Timestamp::now(),
+        control_plane: item.request.control_plane.clone(),
+        fleet: fleet.clone(),
+        more: Mutex::default(),
+    };
+    let next = member.controller.reconcile(&context, &item.request).await?;
+    Ok((next, context.more.into_inner()))
+}
