@@ -81,9 +81,11 @@ impl Package {
             if let Some((name, rest)) = line.strip_prefix("type ").and_then(|rest| rest.split_once(' ')) {
                 let shape = match rest {
                     "struct {" => Shape::Struct(fields(&mut lines)?),
+                    "struct{}" => Shape::Struct(Vec::new()),
                     named => Shape::Named(named.trim_start_matches("= ").to_owned()),
                 };
-                let declared = Declared { shape, markers: std::mem::take(&mut markers), imports: imports.clone() };
+                let declared =
+                    Declared { shape, markers: std::mem::take(&mut markers), imports: imports.clone() };
                 self.types.insert(name.to_owned(), declared);
             }
             // Upstream leaves an empty line between some markers and their type, so only code ends them.

@@ -59,16 +59,15 @@ const SPECIAL: &[(&str, &str, &str)] = &[
     ("k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1", "JSON", "json"),
     ("k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1", "JSONSchemaPropsOrArray", "schema-or-list"),
     ("k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1", "JSONSchemaPropsOrBool", "schema-or-bool"),
-    ("k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1", "JSONSchemaPropsOrStringArray", "schema-or-names"),
+    (
+        "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1",
+        "JSONSchemaPropsOrStringArray",
+        "schema-or-names",
+    ),
 ];
 
-const SCALARS: &[(&str, &str)] = &[
-    ("string", "string"),
-    ("bool", "bool"),
-    ("int32", "int32"),
-    ("int64", "int64"),
-    ("float64", "double"),
-];
+const SCALARS: &[(&str, &str)] =
+    &[("string", "string"), ("bool", "bool"), ("int32", "int32"), ("int64", "int64"), ("float64", "double")];
 
 /// A type by the path of its package and its own name.
 type Name = (String, String);
@@ -97,7 +96,8 @@ pub fn messages(root: &Path) -> anyhow::Result<String> {
 
 fn clone(module: &str, folder: &Path) -> anyhow::Result<()> {
     let url = format!("https://github.com/kubernetes/{module}");
-    let arguments = ["-c", "advice.detachedHead=false", "clone", "--quiet", "--depth=1", "--branch", TAG, &url];
+    let arguments =
+        ["-c", "advice.detachedHead=false", "clone", "--quiet", "--depth=1", "--branch", TAG, &url];
     let status = Command::new("git").args(arguments).arg(folder).status().context("cannot run git")?;
     ensure!(status.success(), "git clone {url} ended with {status}");
     Ok(())
@@ -105,7 +105,8 @@ fn clone(module: &str, folder: &Path) -> anyhow::Result<()> {
 
 /// The kinds among the committed definitions, and [`ALSO`].
 fn roots(root: &Path) -> anyhow::Result<Vec<Name>> {
-    let text = std::fs::read_to_string(root.join(DEFINITIONS)).with_context(|| format!("no {DEFINITIONS}"))?;
+    let text =
+        std::fs::read_to_string(root.join(DEFINITIONS)).with_context(|| format!("no {DEFINITIONS}"))?;
     let mut names: Vec<Name> =
         ALSO.iter().map(|(package, name)| ((*package).to_owned(), (*name).to_owned())).collect();
     for line in text.lines() {
@@ -138,7 +139,8 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn package(&mut self, path: &str) -> anyhow::Result<&Package> {
         if !self.packages.contains_key(path) {
-            let relative = path.strip_prefix("k8s.io/").with_context(|| format!("{path} is not Kubernetes'"))?;
+            let relative =
+                path.strip_prefix("k8s.io/").with_context(|| format!("{path} is not Kubernetes'"))?;
             let package = Package::read(&self.folder.join(relative))?;
             self.packages.insert(path.to_owned(), package);
         }
@@ -208,7 +210,12 @@ impl Reader<'_> {
         Ok(format!("{prefix}{element}"))
     }
 
-    fn named(&mut self, package: &str, imports: &BTreeMap<String, String>, go: &str) -> anyhow::Result<String> {
+    fn named(
+        &mut self,
+        package: &str,
+        imports: &BTreeMap<String, String>,
+        go: &str,
+    ) -> anyhow::Result<String> {
         let name: Name = match go.split_once('.') {
             None => (package.to_owned(), go.to_owned()),
             Some((alias, name)) => {

@@ -1,0 +1,108 @@
+//! Objects as Kubernetes' own protobuf, which typed clients send and prefer for the built-in kinds.
+//!
+//! [`decode`] and [`encode`] go between the bytes of a body and a value, led by a [`table`] of messages that
+//! `cargo xtask generate protobuf` makes of upstream's types. There is no typed struct in between: what a message
+//! says is put into JSON as upstream's structs would put it, so that the rest of the server sees no difference.
+//!
+//! A body is `k8s\0` and an envelope (`runtime.Unknown`) that says the type of the message within; a watch is a
+//! row of [`frame`]s, of which only the object within has that envelope.
+//!
+//! Not here: custom resources, which have no messages.
+
+mod decode;
+mod encode;
+mod reader;
+pub mod table;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value};
+
+pub use decode::DecodeError;
+pub use encode::EncodeError;
+use reader::{Reader, Wire};
+use table::Table;
+
+const MAGIC: &[u8] = b"k8s\0";
+
+/// The type of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind<'a> {
+    pub api_version: &'a str,
+    pub kind: &'a str,
+}
+
+/// Whether objects of this type can be protobuf.
+pub fn has_message(kind: Kind<'_>) -> bool {
+    Table::shared().of_kind(kind).is_some()
+}
+
+/// The object in a body. One whose envelope does not say its type is of the expected one.
+pub fn decode(body: &[u8], expected: Kind<'_>) -> Result<Value, DecodeError> {
+    let envelope = body.strip_prefix(MAGIC).ok_or(DecodeError::NoEnvelope)?;
+    let mut reader = Reader::new(envelope);
+    let (mut api_version, mut kind, mut raw) = ("", "", [].as_slice());
+    while let Some((number, wire)) = reader.next()? {
+        match (number, wire) {
+            (1, Wire::Bytes(bytes)) => {
+                let mut reader = Reader::new(bytes);
+                while let Some((number, wire)) = reader.next()? {
+                    match (number, wire) {
+                        (1, Wire::Bytes(bytes)) => api_version = decode::text(bytes)?,
+                        (2, Wire::Bytes(bytes)) => kind = decode::text(bytes)?,
+                        _ => {}
+                    }
+                }
+            }
+            (2, Wire::Bytes(bytes)) => raw = bytes,
+            // The encoding and the type of the content: nobody reads them.
+            _ => {}
+        }
+    }
+    if api_version.is_empty() {
+        api_version = expected.api_version;
+    }
+    if kind.is_empty() {
+        kind = expected.kind;
+    }
+    let unknown = || DecodeError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() };
+    let message = Table::shared().of_kind(Kind { api_version, kind }).ok_or_else(unknown)?;
+    let mut members = Map::new();
+    members.insert("apiVersion".to_owned(), api_version.into());
+    members.insert("kind".to_owned(), kind.into());
+    decode::message(message, raw, &mut members, objects::decode::MAX_DEPTH)?;
+    Ok(Value::Object(members))
+}
+
+/// The body of an object, which says its type.
+pub fn encode(object: &Value) -> Result<Vec<u8>, EncodeError> {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let unknown = || EncodeError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() };
+    let message = Table::shared().of_kind(Kind { api_version, kind }).ok_or_else(unknown)?;
+    let mut type_meta = Vec::new();
+    encode::bytes(1, api_version.as_bytes(), &mut type_meta);
+    encode::bytes(2, kind.as_bytes(), &mut type_meta);
+    let mut raw = Vec::new();
+    encode::message(message, object, &mut raw)?;
+    let mut body = MAGIC.to_vec();
+    encode::bytes(1, &type_meta, &mut body);
+    encode::bytes(2, &raw, &mut body);
+    // Upstream writes both though they are empty.
+    encode::bytes(3, &[], &mut body);
+    encode::bytes(4, &[], &mut body);
+    Ok(body)
+}
+
+/// One event of a watch: its length in four bytes, then a `WatchEvent` without an envelope around an object with one.
+pub fn frame(kind: &str, object: &Value) -> Result<Vec<u8>, EncodeError> {
+    let mut extension = Vec::new();
+    encode::bytes(1, &encode(object)?, &mut extension);
+    let mut event = Vec::new();
+    encode::bytes(1, kind.as_bytes(), &mut event);
+    encode::bytes(2, &extension, &mut event);
+    let length = u32::try_from(event.len()).map_err(|_| EncodeError::TooLarge)?;
+    let mut frame = length.to_be_bytes().to_vec();
+    frame.append(&mut event);
+    Ok(frame)
+}
