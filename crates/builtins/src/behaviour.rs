@@ -230,7 +230,7 @@ impl Behaviour {
             && (!same_body(new, old, self.has_status())
                 || counted.iter().any(|path| !same(new.at(path), old.at(path))));
         let generation = meta::generation(old);
-        meta::set(new, "generation", if changed { generation + 1 } else { generation });
+        meta::set(new, "generation", if changed { generation.saturating_add(1) } else { generation });
     }
 }
 

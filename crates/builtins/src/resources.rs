@@ -18,6 +18,15 @@ pub(crate) fn canonical(holder: &mut Value, lists: &[&str]) {
     }
 }
 
+/// The same for single amounts, which may be as fine as they are.
+pub(crate) fn canonical_amounts(holder: &mut Value, paths: &[&str]) {
+    for path in paths.iter().filter(|path| holder.has(path)).copied().collect::<Vec<_>>() {
+        if let Ok(quantity) = Quantity::from_value(holder.at(path)) {
+            holder.put(path, quantity.to_string());
+        }
+    }
+}
+
 /// Rounded up to thousandths, the finest that resources are counted in.
 fn in_thousandths(quantity: Quantity) -> Quantity {
     match quantity.milli_value() {

@@ -53,6 +53,11 @@ fn carry_addresses(new: &mut Value, old: &Value) {
     if new.text(ip).is_empty() {
         new.keep(ip, old);
     }
+    // Families were found for the addresses; clients that know nothing of them leave them out.
+    if new.count("spec.ipFamilies") == 0 && !new.has("spec.ipFamilyPolicy") {
+        new.keep("spec.ipFamilies", old);
+        new.keep("spec.ipFamilyPolicy", old);
+    }
     let changed_singular_only = new.text(ip) != old.text(ip) && same(new.at(ips), old.at(ips));
     if changed_singular_only {
         let first = new.text(ip).to_owned();

@@ -1,5 +1,6 @@
 //! What the server does to objects on their way in.
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{StatusSplit, behaviour, custom, kinds};
@@ -232,6 +233,8 @@ fn service_updates() {
     };
     let one = json!({"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]});
     check(one.clone(), json!({"type": "ClusterIP"}), one.clone());
+    let familiar = json!({"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"});
+    check(familiar.clone(), json!({"type": "ClusterIP"}), familiar);
     check(
         one.clone(),
         json!({"type": "ClusterIP", "clusterIP": "10.0.0.2"}),
@@ -280,4 +283,112 @@ fn selectable_fields() {
     check("", "Event", "source", json!({"reportingComponent": "c"}), Some("c"));
     check("events.k8s.io", "Event", "regarding.name", json!({"regarding": {"name": "p"}}), Some("p"));
     check("", "ConfigMap", "data", json!({}), None);
+}
+
+/// Field names that rules look for, so that nonsense reaches deep into them.
+const FIELDS: [&str; 48] = [
+    "metadata",
+    "name",
+    "namespace",
+    "labels",
+    "annotations",
+    "spec",
+    "status",
+    "template",
+    "containers",
+    "initContainers",
+    "ports",
+    "port",
+    "env",
+    "valueFrom",
+    "fieldRef",
+    "volumes",
+    "volumeMounts",
+    "projected",
+    "sources",
+    "resources",
+    "limits",
+    "requests",
+    "cpu",
+    "memory",
+    "storage",
+    "selector",
+    "matchLabels",
+    "matchExpressions",
+    "key",
+    "operator",
+    "values",
+    "strategy",
+    "rollingUpdate",
+    "rules",
+    "subjects",
+    "webhooks",
+    "clientConfig",
+    "url",
+    "schedule",
+    "conditions",
+    "type",
+    "containerStatuses",
+    "restartCount",
+    "state",
+    "terminated",
+    "clusterIPs",
+    "ingress",
+    "data",
+];
+
+fn nonsense() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        prop_oneof!["[ -~]{0,12}", "\\PC{0,6}", "[0-9.]{1,30}[A-Za-z]{0,2}", "[*/0-9,-]{1,5} .{0,6}"]
+            .prop_map(Value::from),
+        prop::sample::select(vec!["In", "Always", "ClusterIP", "Localhost", "Queue", "Indexed", "10.0.0.1"])
+            .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(8, 96, 6, |inner| {
+        let field =
+            prop_oneof![prop::sample::select(FIELDS.to_vec()).prop_map(str::to_owned), "[a-z./]{0,8}"];
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(field, inner, 0..6)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nonsense_is_borne(spec in nonsense(), status in nonsense(), metadata in nonsense(), now: i64) {
+        let object = json!({"metadata": metadata, "spec": spec, "status": status, "webhooks": spec, "rules": spec, "data": spec});
+        for (group, kind) in kinds() {
+            let behaviour = behaviour(group, kind);
+            let mut once = object.clone();
+            behaviour.defaults(&mut once);
+            let mut twice = once.clone();
+            behaviour.defaults(&mut twice);
+            prop_assert_eq!(&once, &twice, "defaults of {} are not stable", kind);
+            behaviour.prepare_create(&mut once);
+            behaviour.prepare_update(&mut twice, &object);
+            behaviour.prepare_status_update(&mut twice, &object);
+            behaviour.validate(&object);
+            behaviour.validate(&once);
+            behaviour.validate_update(&once, &object);
+            behaviour.validate_status_update(&once, &object);
+            behaviour.warnings(&object);
+            for part in ["ephemeralcontainers", "resize", "approval", "finalize"] {
+                behaviour.validate_part(part, &once, &object);
+            }
+            for column in behaviour.columns {
+                column.cell(&object, now);
+            }
+            for selectable in behaviour.selectable {
+                selectable.of(&object);
+            }
+        }
+    }
 }

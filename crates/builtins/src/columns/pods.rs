@@ -53,7 +53,7 @@ struct Restarts<'a> {
 
 impl<'a> Restarts<'a> {
     fn add(&mut self, container: &'a Value) {
-        self.count += container.number("restartCount");
+        self.count = self.count.saturating_add(container.number("restartCount"));
         let stamp = container.text("lastState.terminated.finishedAt");
         let ended = seconds(stamp);
         if ended.is_some() && ended > self.last {

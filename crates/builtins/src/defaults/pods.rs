@@ -113,6 +113,7 @@ fn container(container: &mut Value) {
     for variable in container.items_mut("env") {
         within(variable, "valueFrom.fieldRef", |field| field.default("apiVersion", "v1"));
         within(variable, "valueFrom.fileKeyRef", |file| file.default("optional", false));
+        within(variable, "valueFrom.resourceFieldRef", divisor);
     }
     for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
         within(container, kind, probe);
@@ -156,6 +157,7 @@ fn volume(volume: &mut Value) {
     if sources == 0 {
         volume.put("emptyDir", json!({}));
     }
+    resources::canonical_amounts(volume, &["emptyDir.sizeLimit"]);
     for source in ["secret", "configMap", "downwardAPI", "projected"] {
         within(volume, source, |source| source.default("defaultMode", 0o644));
     }
@@ -203,7 +205,12 @@ pub(super) fn volume_source(holder: &mut Value) {
 
 fn downward_item(item: &mut Value) {
     within(item, "fieldRef", |field| field.default("apiVersion", "v1"));
-    within(item, "resourceFieldRef", |field| field.default("divisor", "0"));
+    within(item, "resourceFieldRef", divisor);
+}
+
+fn divisor(reference: &mut Value) {
+    reference.default("divisor", "0");
+    resources::canonical_amounts(reference, &["divisor"]);
 }
 
 /// Labels that objects take from their pod template when they bring none of their own.

@@ -66,6 +66,11 @@ fn pods() {
     ] {
         at(json!({"image": image}), "/imagePullPolicy", json!(policy));
     }
+    at(
+        json!({"env": [{"valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]}),
+        "/env/0/valueFrom/resourceFieldRef/divisor",
+        json!("0"),
+    );
     at(json!({"imagePullPolicy": "Never"}), "/imagePullPolicy", json!("Never"));
     at(json!({"ports": [{"containerPort": 80}]}), "/ports/0/protocol", json!("TCP"));
     at(
@@ -86,6 +91,11 @@ fn pods() {
     let spec = |spec: Value, pointer: &str, expected: Value| {
         found("", "Pod", json!({"spec": spec}), pointer, expected)
     };
+    spec(
+        json!({"volumes": [{"name": "a", "emptyDir": {"sizeLimit": "1024Mi"}}]}),
+        "/spec/volumes/0/emptyDir",
+        json!({"sizeLimit": "1Gi"}),
+    );
     spec(json!({"volumes": [{"name": "a"}]}), "/spec/volumes/0/emptyDir", json!({}));
     spec(json!({"volumes": [{"name": "a", "secret": {}}]}), "/spec/volumes/0/secret/defaultMode", json!(420));
     spec(

@@ -279,8 +279,8 @@ fn is_native(name: &str) -> bool {
     !name.contains('/') || name.split('/').next().is_some_and(|prefix| prefix.ends_with("kubernetes.io"))
 }
 
-const STANDARD: [&str; 5] = ["cpu", "memory", "ephemeral-storage", "storage", "requests.storage"];
-const OBJECTS: [&str; 10] = [
+/// Kinds that quotas count.
+const OBJECTS: [&str; 9] = [
     "configmaps",
     "persistentvolumeclaims",
     "pods",
@@ -290,7 +290,6 @@ const OBJECTS: [&str; 10] = [
     "services",
     "services.loadbalancers",
     "services.nodeports",
-    "storage",
 ];
 
 /// The key of an amount in a resource list.
@@ -311,9 +310,8 @@ pub(super) fn resource_name(amount: &Place<'_>, name: &str, counted_by: Use) {
     let of_quota = huge
         || OBJECTS.contains(&name)
         || matches!(bare, "cpu" | "memory" | "ephemeral-storage" | "storage")
-        || bare.starts_with("hugepages-")
-        || name.starts_with("count/");
-    if !huge && !STANDARD.contains(&name) && !of_quota {
+        || bare.starts_with("hugepages-");
+    if !of_quota {
         amount.invalid_as("", name, "must be a standard resource type or fully qualified");
     }
     match counted_by {
@@ -334,7 +332,7 @@ pub(super) fn resource_amount(amount: &Place<'_>, name: &str) {
     if quantity.sign() < 0 {
         amount.invalid("", "must be greater than or equal to 0");
     }
-    let indivisible = (!is_native(name) || OBJECTS.contains(&name)) && name != "storage";
+    let indivisible = !is_native(name) || OBJECTS.contains(&name);
     if indivisible && quantity.milli_value() % 1000 != 0 {
         amount.invalid("", "must be an integer");
     }

@@ -45,7 +45,8 @@ pub(crate) fn daemon_set(set: &Value) -> ErrorList {
             spec.invalid("selector", "empty selector is invalid for daemonset");
         }
         if !spec.has("selector") {
-            spec.required("selector", "");
+            // No selector selects nothing, and so not the template either.
+            matches_template(&spec, Some(Selector::nothing()));
         }
         template_of_set(&spec, "DaemonSet");
         spec.not_negative("minReadySeconds");

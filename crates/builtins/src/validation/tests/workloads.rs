@@ -73,6 +73,14 @@ fn other_sets() {
     check(
         "apps",
         "DaemonSet",
+        with(json!({"selector": null})),
+        &[
+            "spec.template.metadata.labels: Invalid value: {\"app\":\"a\"}: `selector` does not match template `labels`",
+        ],
+    );
+    check(
+        "apps",
+        "DaemonSet",
         with(json!({"updateStrategy.rollingUpdate": {"maxUnavailable": 0}})),
         &["spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"],
     );
