@@ -43,6 +43,32 @@ struct Record {
     authority_key: String,
     /// PEM: the key that signs its service accounts' tokens.
     token_key: String,
+    #[serde(flatten)]
+    charter: Charter,
+}
+
+/// What whoever made a control plane decided about it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Charter {
+    /// The uid of the object that it was made for; nobody else takes it away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    #[serde(default)]
+    pub quota: Quota,
+}
+
+/// What a control plane may take of the server; what is not said is not limited beyond the server's own limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Quota {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub objects: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_per_second: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watches: Option<u32>,
 }
 
 /// A control plane in use.
@@ -51,6 +77,7 @@ pub struct ControlPlane {
     pub name: CompactString,
     pub authority: Authority,
     pub issuer: Issuer,
+    pub charter: Charter,
     surface: Derived<Surface>,
     policy: Derived<PolicySnapshot>,
 }
@@ -126,10 +153,15 @@ impl ControlPlanes {
         Ok(Some(plane))
     }
 
-    fn open(&self, tenant: &Tenant) -> Result<ControlPlane, ControlPlaneError> {
+    fn record(&self, tenant: &Tenant) -> Result<Record, ControlPlaneError> {
         let unreadable = |why: String| ControlPlaneError::Keys(tenant.name.clone(), why);
         let stored = self.codec.decode(&record_key(&tenant.name), &tenant.record, store::Revision(0))?;
-        let record: Record = serde_json::from_slice(stored.raw()).map_err(|e| unreadable(e.to_string()))?;
+        serde_json::from_slice(stored.raw()).map_err(|e| unreadable(e.to_string()))
+    }
+
+    fn open(&self, tenant: &Tenant) -> Result<ControlPlane, ControlPlaneError> {
+        let unreadable = |why: String| ControlPlaneError::Keys(tenant.name.clone(), why);
+        let record = self.record(tenant)?;
         let authority = Authority::from_pem(&record.authority_certificate, &record.authority_key);
         let issuer = Issuer::from_pem(ISSUER, &record.token_key);
         Ok(ControlPlane {
@@ -137,13 +169,14 @@ impl ControlPlanes {
             name: tenant.name.clone(),
             authority: authority.map_err(|e| unreadable(e.to_string()))?,
             issuer: issuer.map_err(|e| unreadable(e.to_string()))?,
+            charter: record.charter,
             surface: Derived::default(),
             policy: Derived::default(),
         })
     }
 
     /// The directory record of a new control plane, with keys of its own.
-    pub fn new_record(&self, name: &str, now: jiff::Timestamp) -> Result<Bytes, ControlPlaneError> {
+    pub fn new_record(&self, name: &str, charter: Charter, now: jiff::Timestamp) -> Result<Bytes, ControlPlaneError> {
         let failed = |why: String| ControlPlaneError::Keys(name.into(), why);
         let authority = Authority::generate(&format!("hangar-{name}"), now, AUTHORITY_LIFETIME);
         let authority = authority.map_err(|e| failed(e.to_string()))?;
@@ -153,9 +186,19 @@ impl ControlPlanes {
             authority_certificate: issued.certificate,
             authority_key: issued.key.into_exposed(),
             token_key: issuer.to_pem().into_exposed(),
+            charter,
         };
         let json = serde_json::to_vec(&record).map_err(|e| failed(e.to_string()))?;
         Ok(self.codec.encode_raw(&record_key(name), &json))
+    }
+
+    /// The directory record of an existing control plane, with another quota and the same keys.
+    pub fn record_with_quota(&self, tenant: &Tenant, quota: Quota) -> Result<Bytes, ControlPlaneError> {
+        let failed = |why: String| ControlPlaneError::Keys(tenant.name.clone(), why);
+        let mut record = self.record(tenant)?;
+        record.charter.quota = quota;
+        let json = serde_json::to_vec(&record).map_err(|e| failed(e.to_string()))?;
+        Ok(self.codec.encode_raw(&record_key(&tenant.name), &json))
     }
 
     /// Forget what is held of a control plane: it changed or went.

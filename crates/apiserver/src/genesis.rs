@@ -6,11 +6,11 @@ use std::time::Duration;
 use auth::pki::Issued;
 use objects::{Reason, Status, Value, meta};
 use serde_json::json;
-use store::StoreError;
+use store::{Export, Revision, StoreError, TenantId};
 
 use crate::call::timestamp;
-use crate::control_plane::{ControlPlane, ControlPlaneError};
-use crate::engine::Engine;
+use crate::control_plane::{Charter, ControlPlane, ControlPlaneError, Quota};
+use crate::engine::{Engine, no_control_plane};
 use crate::service::Failure;
 use crate::surface::Surface;
 
@@ -18,27 +18,61 @@ use crate::surface::Surface;
 pub const SERVICE_CIDR: &str = "10.96.0.0/16";
 pub const API_SERVICE_IP: &str = "10.96.0.1";
 
+/// What a new control plane has in it.
+pub enum Beginning {
+    /// What every control plane has from its first moment.
+    Empty,
+    /// Everything another has, or had at a revision.
+    Fork(TenantId, Option<Revision>),
+    Export(Export),
+}
+
 impl Engine {
     /// Makes a control plane: its keys and its first objects, in one durable step. It answers at once.
     pub async fn create_control_plane(self: &Arc<Self>, name: &str) -> Result<Arc<ControlPlane>, Failure> {
+        self.establish(name, Charter::default(), Beginning::Empty).await
+    }
+
+    /// Makes a control plane on somebody's behalf, from nothing or from what is elsewhere. Its keys are always its
+    /// own: who may enter the one it was copied from has no right here.
+    pub async fn establish(
+        &self,
+        name: &str,
+        charter: Charter,
+        beginning: Beginning,
+    ) -> Result<Arc<ControlPlane>, Failure> {
         let wrong = objects::names::dns1123_label(name);
         if let Some(why) = wrong.first() {
             return Err(Status::bad_request(format!("a control plane cannot be named {name:?}: {why}")).into());
         }
         let now = self.now();
-        let record = self.planes.new_record(name, now)?;
-        let entries = self.first_entries(now)?;
-        match self.store.create_tenant(name, record, entries).await {
+        let record = self.planes.new_record(name, charter, now)?;
+        let made = match beginning {
+            Beginning::Empty => self.store.create_tenant(name, record, self.first_entries(now)?).await,
+            Beginning::Fork(source, at) => self.store.fork_tenant(source, at, name, record).await,
+            Beginning::Export(export) => self.store.import_tenant(name, record, export).await,
+        };
+        match made {
             Ok(_) => {}
             Err(StoreError::TenantExists { name }) => {
                 let message = format!("control plane {name:?} already exists");
                 return Err(Status::new(Reason::AlreadyExists, message).into());
             }
+            Err(StoreError::BadExport(why)) => return Err(Status::bad_request(why).into()),
             Err(error) => return Err(error.into()),
         }
         self.planes.forget(name);
         let plane = self.planes.find(name).await?;
         plane.ok_or_else(|| Status::internal("a new control plane cannot be found").into())
+    }
+
+    /// What a control plane may take of the server from now on.
+    pub async fn set_quota(&self, name: &str, quota: Quota) -> Result<(), Failure> {
+        let Some(tenant) = self.store.tenant(name).await? else { return Err(no_control_plane().into()) };
+        let record = self.planes.record_with_quota(&tenant, quota)?;
+        self.store.update_tenant(tenant.id, record).await?;
+        self.planes.forget(name);
+        Ok(())
     }
 
     /// Takes a control plane away with everything in it. Returns whether there was one.

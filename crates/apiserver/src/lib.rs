@@ -40,6 +40,6 @@ mod write;
 pub use body::{Body, BoxError, status_response};
 pub use door::Door;
 pub use engine::{Config, Engine};
-pub use genesis::root_certificate;
+pub use genesis::{Beginning, root_certificate};
 pub use in_process::{Dependants, InProcess};
 pub use service::ApiServer;

@@ -89,7 +89,7 @@ where
 
     // Is there room for it?
     let target = Target::parse(&head.path);
-    let seat = Arc::new(engine.fairness.admit(plane.id, &head, &target)?);
+    let seat = Arc::new(engine.fairness.admit(&plane, &head, &target)?);
 
     // May they?
     stations::authorize::request(&engine, &plane, &user, &head, &target).await?;

@@ -4,6 +4,7 @@
 //! The plugins themselves are pure and live in `admission`; here the objects they need are fetched, and what they
 //! reserve (quota, addresses) goes into the same transaction as the object.
 
+mod allotment;
 mod pods;
 mod quota;
 mod rights;
@@ -143,6 +144,7 @@ pub async fn reserve(
     change: Change<'_>,
     operations: &mut Vec<Operation>,
 ) -> Result<(), Failure> {
+    allotment::check(call, object, change).await?;
     if call.row.storage_kind == "services" && change.is_main() {
         services::allocate(call, object, change.old(), operations).await?;
     }

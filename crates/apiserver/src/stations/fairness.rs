@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use store::TenantId;
 
 use crate::call::Head;
+use crate::control_plane::{ControlPlane, Quota};
 use crate::route::Target;
 use crate::service::Failure;
 
@@ -30,6 +31,20 @@ impl Default for Limits {
     fn default() -> Self {
         // In flight as upstream's 400 reads and 200 writes; the rate is far above what a busy cluster asks.
         Limits { requests_in_flight: 600, watches: 20_000, requests_per_second: 20_000.0, burst: 40_000.0 }
+    }
+}
+
+impl Limits {
+    /// The smaller of the server's share and what the control plane was given.
+    fn within(self, quota: &Quota) -> Limits {
+        let rate = quota.requests_per_second.map_or(self.requests_per_second, |rate| rate.min(self.requests_per_second));
+        Limits {
+            watches: quota.watches.map_or(self.watches, |watches| watches.min(self.watches)),
+            requests_per_second: rate,
+            // Two seconds' worth, as in the server's own limits; whoever may ask at all may ask once.
+            burst: if quota.requests_per_second.is_some() { (rate * 2.0).max(1.0) } else { self.burst },
+            ..self
+        }
     }
 }
 
@@ -66,20 +81,21 @@ impl Fairness {
     }
 
     /// Room for this request, or 429.
-    pub fn admit(&self, tenant: TenantId, head: &Head, target: &Target) -> Result<Seat, Failure> {
+    pub fn admit(&self, plane: &ControlPlane, head: &Head, target: &Target) -> Result<Seat, Failure> {
+        let (tenant, limits) = (plane.id, self.limits.within(&plane.charter.quota));
         // Whoever watches over the server must be heard when it is full.
         let exempt = matches!(target, Target::Path(path) if path.ends_with('z'));
         let watch = matches!(target, Target::Resource(_)) && head.wants_watch();
         let mut shares = self.shards[shard(tenant)].lock();
         let now = Instant::now();
-        let fresh = Share { in_flight: 0, watches: 0, tokens: self.limits.burst, at: now };
+        let fresh = Share { in_flight: 0, watches: 0, tokens: limits.burst, at: now };
         let share = shares.entry(tenant).or_insert(fresh);
-        let gained = now.duration_since(share.at).as_secs_f64() * self.limits.requests_per_second;
-        share.tokens = (share.tokens + gained).min(self.limits.burst);
+        let gained = now.duration_since(share.at).as_secs_f64() * limits.requests_per_second;
+        share.tokens = (share.tokens + gained).min(limits.burst);
         share.at = now;
         let full = share.tokens < 1.0
-            || (watch && share.watches >= self.limits.watches)
-            || (!watch && share.in_flight >= self.limits.requests_in_flight);
+            || (watch && share.watches >= limits.watches)
+            || (!watch && share.in_flight >= limits.requests_in_flight);
         if full && !exempt {
             let message = "Too many requests, please try again later.";
             return Err(Status::new(Reason::TooManyRequests, message).retry_after(1).into());
@@ -90,7 +106,7 @@ impl Fairness {
         } else {
             share.in_flight += 1;
         }
-        Ok(Seat { shards: self.shards.clone(), tenant, limits: self.limits, watch })
+        Ok(Seat { shards: self.shards.clone(), tenant, limits, watch })
     }
 
     /// Requests and watches open in a control plane now.
