@@ -1,7 +1,8 @@
 //! From a request's body to an object of the call's kind: decoded, checked for its type, and rid of what the kind
 //! does not have.
 
-use objects::{Status, Value, decode};
+use objects::field::Error;
+use objects::{GroupKind, Path, Status, Value, decode};
 use wire::options::FieldValidation;
 
 use crate::call::Call;
@@ -21,20 +22,42 @@ pub fn object(call: &Call) -> Result<Incoming, Failure> {
 }
 
 /// Checks the type of a decoded object and applies the field validation the client asked for.
-pub fn admit(call: &Call, mut object: Value, duplicates: Vec<String>) -> Result<Value, Failure> {
+pub fn admit(call: &Call, object: Value, duplicates: Vec<String>) -> Result<Value, Failure> {
+    admit_or(call, object, duplicates, &|why| unhandled(&call.row, why))
+}
+
+/// The same for what a patch made. It is the patch that is wrong then; what it was applied to is not shown.
+pub fn admit_patched(
+    call: &Call,
+    object: Value,
+    duplicates: Vec<String>,
+    patch: &Value,
+) -> Result<Value, Failure> {
+    admit_or(call, object, duplicates, &|why| {
+        let error = Error::invalid(&Path::new("patch"), patch.to_string(), why);
+        Status::invalid(&GroupKind { group: "".into(), kind: "".into() }, "", &[error]).into()
+    })
+}
+
+fn admit_or(
+    call: &Call,
+    mut object: Value,
+    duplicates: Vec<String>,
+    refused: &dyn Fn(&str) -> Failure,
+) -> Result<Value, Failure> {
     let row = &call.row;
     set_type(call, &mut object)?;
     if let Some(message) = objects::metadata::type_error(&object) {
-        return Err(unhandled(row, &message));
+        return Err(refused(&message));
     }
     if !row.is_custom()
         && let Some(cursor) = row.cursor()
         && let Some(message) = schemas::decode_errors(cursor, &object)
     {
-        return Err(unhandled(row, &message));
+        return Err(refused(&message));
     }
     let unknown = normalise(row, &mut object);
-    report(call, &unknown, &duplicates)?;
+    report_or(call, &unknown, &duplicates, refused)?;
     Ok(object)
 }
 
@@ -42,6 +65,7 @@ pub fn admit(call: &Call, mut object: Value, duplicates: Vec<String>) -> Result<
 /// Returns the dropped fields.
 pub fn normalise(row: &Row, object: &mut Value) -> Vec<String> {
     let Some(cursor) = row.cursor() else { return Vec::new() };
+    drop_empty_metadata(object);
     if !row.is_custom() {
         drop_nulls(object);
         return schemas::prune(cursor, object, schemas::PruneOptions::default());
@@ -98,6 +122,15 @@ fn unhandled(row: &Row, why: &str) -> Failure {
 
 /// Refuses, warns or keeps silent about fields that mean nothing or were given twice.
 pub fn report(call: &Call, unknown: &[String], duplicates: &[String]) -> Result<(), Failure> {
+    report_or(call, unknown, duplicates, &|why| unhandled(&call.row, why))
+}
+
+fn report_or(
+    call: &Call,
+    unknown: &[String],
+    duplicates: &[String],
+    refused: &dyn Fn(&str) -> Failure,
+) -> Result<(), Failure> {
     if unknown.is_empty() && duplicates.is_empty() {
         return Ok(());
     }
@@ -110,10 +143,21 @@ pub fn report(call: &Call, unknown: &[String], duplicates: &[String]) -> Result<
         FieldValidation::Warn => findings.for_each(|finding| call.warn(finding)),
         FieldValidation::Strict => {
             let all: Vec<String> = findings.collect();
-            return Err(unhandled(&call.row, &format!("strict decoding error: {}", all.join(", "))));
+            return Err(refused(&format!("strict decoding error: {}", all.join(", "))));
         }
     }
     Ok(())
+}
+
+/// Metadata is typed for every kind, and has no field that is there and empty.
+fn drop_empty_metadata(object: &mut Value) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    metadata.retain(|_, member| match member {
+        Value::Object(members) => !members.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::String(text) => !text.is_empty(),
+        _ => true,
+    });
 }
 
 /// Go's typed decoder knows no null: a field that is null is a field that was left out.

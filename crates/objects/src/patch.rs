@@ -41,7 +41,7 @@ impl PatchError {
             }
             PatchError::Test { .. } | PatchError::DoesNotApply(_) | PatchError::CopiesTooMuch { .. } => {
                 let message = "the server rejected our request due to an error in our request";
-                Status::new(Reason::Invalid, message).cause("", self.to_string(), "")
+                Status::new(Reason::Invalid, message).cause("", self.to_string(), "patch")
             }
         }
     }

@@ -30,7 +30,7 @@ pub async fn patch_part(call: &Call, part: Part) -> Answer {
     let patch = incoming::patch_json(&call.body)?;
     let make = |current: &Value| -> Result<Value, Failure> {
         let patched = patched(call, kind, current, &patch.value)?;
-        let patched = incoming::admit(call, patched, patch.duplicates.clone())?;
+        let patched = incoming::admit_patched(call, patched, patch.duplicates.clone(), &patch.value)?;
         check_name(call, &patched)?;
         Ok(patched)
     };
@@ -46,8 +46,10 @@ pub fn patched(call: &Call, kind: PatchType, current: &Value, patch: &Value) -> 
     let done = match kind {
         PatchType::Json => patches::json(current, patch),
         PatchType::Merge => {
-            if !patch.is_object() {
-                return Err(Status::bad_request("a merge patch must be an object").into());
+            if let Some(given) = not_an_object(patch) {
+                let message =
+                    format!("error decoding patch: json: cannot unmarshal {given} into Go value of type map[string]interface {{}}");
+                return Err(Status::bad_request(message).into());
             }
             let mut object = current.clone();
             patches::merge(&mut object, patch);
@@ -60,6 +62,18 @@ pub fn patched(call: &Call, kind: PatchType, current: &Value, patch: &Value) -> 
         PatchType::Apply => Err(PatchError::Malformed("an apply patch is not merged like this".to_owned())),
     };
     done.map_err(|error| error.status().into())
+}
+
+/// What a value is instead, in the words of Go's decoder.
+fn not_an_object(value: &Value) -> Option<&'static str> {
+    match value {
+        Value::Object(_) => None,
+        Value::Array(_) => Some("array"),
+        Value::String(_) => Some("string"),
+        Value::Number(_) => Some("number"),
+        Value::Bool(_) => Some("bool"),
+        Value::Null => Some("null"),
+    }
 }
 
 fn check_name(call: &Call, object: &Value) -> Result<(), Failure> {
