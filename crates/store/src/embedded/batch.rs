@@ -157,20 +157,6 @@ impl<'c> Batch<'c> {
     fn apply(&mut self, tenant: TenantId, revision: Revision, step: Step) -> Result<(), Fault> {
         let Step { key, bytes, before, after } = step;
         let id = integer(tenant.0);
-        if let Some(before) = &before {
-            self.connection
-                .prepare_cached(
-                    "INSERT INTO history (tenant, key, modified, superseded, created, value) VALUES (?1,?2,?3,?4,?5,?6)",
-                )?
-                .execute(params![
-                    id,
-                    bytes,
-                    integer(before.modified.0),
-                    integer(revision.0),
-                    integer(before.created.0),
-                    before.value.as_ref()
-                ])?;
-        }
         let created = before.as_ref().map_or(revision, |before| before.created);
         match &after {
             Some(value) => {
@@ -191,14 +177,23 @@ impl<'c> Batch<'c> {
         let is = after.as_ref().map_or(0, weight);
         self.count(tenant, &key.kind, i64::from(after.is_some()) - i64::from(before.is_some()), is - was);
 
-        let previous = before.as_ref().map(|before| before.modified);
-        let event = match (before, after) {
-            (None, Some(value)) => (Change::Created, value, None),
-            (Some(before), Some(value)) => (Change::Updated, value, Some(before.value)),
-            (Some(before), None) => (Change::Deleted, before.value, None),
-            (None, None) => return Ok(()),
-        };
-        self.record(tenant, revision, key, &bytes, created, previous, event)
+        if let Some(before) = &before {
+            self.connection
+                .prepare_cached(
+                    "INSERT INTO history (tenant, key, modified, superseded, created, position)
+                     VALUES (?1,?2,?3,?4,?5,?6)",
+                )?
+                .execute(params![
+                    id,
+                    bytes,
+                    integer(before.modified.0),
+                    integer(revision.0),
+                    integer(before.created.0),
+                    // The line that `record` is about to write.
+                    integer(self.counters.position + 1)
+                ])?;
+        }
+        self.record(tenant, revision, key, &bytes, created, before, after)
     }
 
     fn replace(&self, tenant: TenantId, key: &[u8], stored: &Stored) -> Result<bool, Fault> {
@@ -234,37 +229,40 @@ impl<'c> Batch<'c> {
         key: Key,
         key_bytes: &[u8],
         created: Revision,
-        superseded: Option<Revision>,
-        (change, value, previous): (Change, Bytes, Option<Bytes>),
+        before: Option<Stored>,
+        after: Option<Bytes>,
     ) -> Result<(), Fault> {
-        let history_value = match change {
-            Change::Created => 0,
-            Change::Updated => previous.as_ref().map_or(0, Bytes::len),
-            Change::Deleted => value.len(),
+        let superseded = before.as_ref().map(|before| before.modified);
+        let old = before.map(|before| before.value);
+        let bytes = LOG_LINE + key_bytes.len() + old.as_ref().map_or(0, Bytes::len);
+        let (number, change) = match (&old, &after) {
+            (None, _) => (0, Change::Created),
+            (Some(_), Some(_)) => (1, Change::Updated),
+            (Some(_), None) => (2, Change::Deleted),
         };
-        let bytes = LOG_LINE + key_bytes.len() + history_value;
         self.counters.position += 1;
         self.counters.history_bytes += bytes as u64;
         self.connection
             .prepare_cached(
-                "INSERT INTO log (position, tenant, revision, key, change, created, previous, time, bytes)
-                 VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9)",
+                "INSERT INTO log (position, tenant, revision, key, change, created, previous, time, bytes, value)
+                 VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)",
             )?
             .execute(params![
                 integer(self.counters.position),
                 integer(tenant.0),
                 integer(revision.0),
                 key_bytes,
-                match change {
-                    Change::Created => 0,
-                    Change::Updated => 1,
-                    Change::Deleted => 2,
-                },
+                number,
                 integer(created.0),
                 superseded.map(|revision| integer(revision.0)),
                 self.time,
-                bytes as i64
+                bytes as i64,
+                old.as_deref()
             ])?;
+        let (value, previous) = match after {
+            Some(value) => (value, old),
+            None => (old.unwrap_or_default(), None),
+        };
         self.outcome.events.push(Arc::new(Event {
             tenant,
             key,

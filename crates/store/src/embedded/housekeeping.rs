@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,8 @@ use super::writer::{Command, Writer};
 use crate::Retention;
 use crate::fanout::Hub;
 
-/// Events between checkpoints: about 8 MB of write-ahead log.
-const EVENTS_PER_CHECKPOINT: usize = 400;
+/// Rows changed between checkpoints: up to about 16 MB of write-ahead log.
+const ROWS_PER_CHECKPOINT: u64 = 2000;
 /// From this many pages (128 MiB) the writer itself makes the log begin anew: while it writes without pause, a
 /// checkpoint beside it never meets the end of the log.
 const LONG_LOG: u64 = 16 * 1024;
@@ -23,17 +23,17 @@ const LONG_LOG: u64 = 16 * 1024;
 #[derive(Clone)]
 pub(super) struct Housekeeper {
     send: mpsc::SyncSender<()>,
-    events: Arc<AtomicUsize>,
+    /// Rows changed when the last checkpoint was asked for.
+    checkpointed: Arc<AtomicU64>,
     /// Pages in the write-ahead log, as the last checkpoint saw them.
     log_pages: Arc<AtomicU64>,
 }
 
 impl Housekeeper {
-    pub(super) fn wrote(&self, events: usize) {
-        // At least one for a commit without events, such as a step of a chore.
-        let before = self.events.fetch_add(events.max(1), Ordering::Relaxed);
-        if before + events.max(1) >= EVENTS_PER_CHECKPOINT {
-            self.events.store(0, Ordering::Relaxed);
+    /// Tells how many rows the writer has changed since it was opened.
+    pub(super) fn wrote(&self, rows: u64) {
+        if rows.saturating_sub(self.checkpointed.load(Ordering::Relaxed)) >= ROWS_PER_CHECKPOINT {
+            self.checkpointed.store(rows, Ordering::Relaxed);
             // One waiting checkpoint is enough.
             let _ = self.send.try_send(());
         }
@@ -49,7 +49,7 @@ pub(super) struct Schedule {
 
 pub(super) fn channel() -> (Housekeeper, mpsc::Receiver<()>) {
     let (send, receive) = mpsc::sync_channel(1);
-    (Housekeeper { send, events: Arc::default(), log_pages: Arc::default() }, receive)
+    (Housekeeper { send, checkpointed: Arc::default(), log_pages: Arc::default() }, receive)
 }
 
 /// Runs until every [`Housekeeper`] is gone.

@@ -17,9 +17,10 @@ const VERSION: i64 = 1;
 /// keeps that true for most objects without writing much for small ones.
 const PAGE: i64 = 8192;
 
-/// What is (`current`), what was (`history`), and what happened (`log`): a value stands in exactly one of the first
-/// two, and the log only points at it. All of a tenant lies together, so that whatever is done to it is done to a
-/// range.
+/// What is (`current`), what happened (`log`), and where in it the past of a key is found (`history`). A value stands in
+/// exactly one place: in `current` until a change supersedes it, then in the log line of that change. The log is
+/// written at its end only, so that a superseded value costs its own bytes and not a page. All that a tenant has now
+/// lies together, so that whatever is done to it is done to a range.
 const TABLES: &str = "
 CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO counter VALUES ('position', 0), ('compacted', 0), ('tenant', 0), ('history_bytes', 0);
@@ -62,17 +63,19 @@ CREATE TABLE current (
     PRIMARY KEY (tenant, key)
 ) WITHOUT ROWID;
 
+-- One row for every value that was superseded, while the log line that did it is kept.
 CREATE TABLE history (
     tenant INTEGER NOT NULL,
     key BLOB NOT NULL,
     modified INTEGER NOT NULL,
     superseded INTEGER NOT NULL,
     created INTEGER NOT NULL,
-    value BLOB NOT NULL,
+    position INTEGER NOT NULL,
     PRIMARY KEY (tenant, key, modified)
 ) WITHOUT ROWID;
 
--- change: 0 created, 1 updated, 2 deleted. previous: the revision that wrote the value this change replaced.
+-- change: 0 created, 1 updated, 2 deleted. previous, value: the value this change superseded, and the revision that
+-- wrote it.
 CREATE TABLE log (
     position INTEGER PRIMARY KEY,
     tenant INTEGER NOT NULL,
@@ -82,7 +85,8 @@ CREATE TABLE log (
     created INTEGER NOT NULL,
     previous INTEGER,
     time INTEGER NOT NULL,
-    bytes INTEGER NOT NULL
+    bytes INTEGER NOT NULL,
+    value BLOB
 );
 CREATE INDEX log_by_tenant ON log (tenant, revision);
 ";

@@ -154,8 +154,8 @@ fn get_at(
         .prepare_cached(
             "SELECT created, modified, value FROM current WHERE tenant = ?1 AND key = ?2 AND modified <= ?3
              UNION ALL
-             SELECT created, modified, value FROM history
-             WHERE tenant = ?1 AND key = ?2 AND modified <= ?3 AND superseded > ?3",
+             SELECT history.created, modified, value FROM history CROSS JOIN log USING (position)
+             WHERE history.tenant = ?1 AND history.key = ?2 AND modified <= ?3 AND superseded > ?3",
         )?
         .query_row(params![integer(tenant.0), key, integer(at.0)], Stored::from_row)
         .optional()
@@ -169,8 +169,8 @@ const AS_OF: &str = "
 SELECT created, modified, value, key FROM current
 WHERE tenant = ?1 AND key >= ?2 AND key < ?3 AND modified <= ?5
 UNION ALL
-SELECT created, modified, value, key FROM history
-WHERE tenant = ?1 AND key >= ?2 AND key < ?3 AND modified <= ?5 AND superseded > ?5
+SELECT past.created, modified, value, past.key FROM history AS past CROSS JOIN log USING (position)
+WHERE past.tenant = ?1 AND past.key >= ?2 AND past.key < ?3 AND modified <= ?5 AND superseded > ?5
 ORDER BY key LIMIT ?4";
 
 /// As above, and what an unfinished fork has neither copied nor touched, from its base.
@@ -178,16 +178,16 @@ const AS_OF_FORK: &str = "
 SELECT created, modified, value, key FROM current
 WHERE tenant = ?1 AND key >= ?2 AND key < ?3 AND modified <= ?5
 UNION ALL
-SELECT created, modified, value, key FROM history
-WHERE tenant = ?1 AND key >= ?2 AND key < ?3 AND modified <= ?5 AND superseded > ?5
+SELECT past.created, modified, value, past.key FROM history AS past CROSS JOIN log USING (position)
+WHERE past.tenant = ?1 AND past.key >= ?2 AND past.key < ?3 AND modified <= ?5 AND superseded > ?5
 UNION ALL
 SELECT created, modified, value, key FROM current AS base
 WHERE tenant = ?6 AND key >= ?8 AND key < ?3 AND modified <= ?7
   AND NOT EXISTS (SELECT 1 FROM current WHERE tenant = ?1 AND key = base.key)
   AND NOT EXISTS (SELECT 1 FROM history WHERE tenant = ?1 AND key = base.key)
 UNION ALL
-SELECT created, modified, value, key FROM history AS base
-WHERE tenant = ?6 AND key >= ?8 AND key < ?3 AND modified <= ?7 AND superseded > ?7
+SELECT base.created, modified, value, base.key FROM history AS base CROSS JOIN log USING (position)
+WHERE base.tenant = ?6 AND base.key >= ?8 AND base.key < ?3 AND modified <= ?7 AND superseded > ?7
   AND NOT EXISTS (SELECT 1 FROM current WHERE tenant = ?1 AND key = base.key)
   AND NOT EXISTS (SELECT 1 FROM history WHERE tenant = ?1 AND key = base.key)
 ORDER BY key LIMIT ?4";
@@ -274,7 +274,6 @@ pub(super) struct LogRow {
     pub key: Vec<u8>,
     change: Change,
     created: Revision,
-    previous: Option<Revision>,
 }
 
 impl LogRow {
@@ -290,7 +289,6 @@ impl LogRow {
                 _ => Change::Deleted,
             },
             created: revision(row, 5)?,
-            previous: row.get::<_, Option<i64>>(6)?.map(|previous| Revision(number(previous))),
         })
     }
 }
@@ -305,7 +303,7 @@ pub(super) fn tenant_log(
 ) -> rusqlite::Result<Vec<LogRow>> {
     connection
         .prepare_cached(
-            "SELECT position, tenant, revision, key, change, created, previous FROM log
+            "SELECT position, tenant, revision, key, change, created FROM log
              WHERE tenant = ?1 AND revision >= ?2 AND (revision > ?2 OR position > ?3) AND key >= ?4 AND key < ?5
              ORDER BY revision, position LIMIT ?6",
         )?
@@ -324,7 +322,7 @@ pub(super) fn log_after(
 ) -> rusqlite::Result<Vec<LogRow>> {
     connection
         .prepare_cached(
-            "SELECT position, tenant, log.revision, key, change, created, previous FROM log
+            "SELECT position, tenant, log.revision, key, change, created FROM log
              JOIN tenant ON tenant.id = log.tenant AND tenant.state = 0
              WHERE position > ?1 ORDER BY position LIMIT ?2",
         )?
@@ -334,21 +332,26 @@ pub(super) fn log_after(
 
 /// The event of a line of the log. What the log points at is kept as long as the log itself.
 pub(super) fn event(connection: &Connection, row: &LogRow) -> rusqlite::Result<Arc<Event>> {
-    let written_at = |revision: Revision| -> rusqlite::Result<Bytes> {
+    let value = |row: &Row<'_>| Ok(Bytes::copy_from_slice(row.get_ref(0)?.as_blob()?));
+    let superseded = || {
+        connection
+            .prepare_cached("SELECT value FROM log WHERE position = ?1")?
+            .query_row([integer(row.position.0)], value)
+    };
+    let written = || {
         connection
             .prepare_cached(
                 "SELECT value FROM current WHERE tenant = ?1 AND key = ?2 AND modified = ?3
-                 UNION ALL SELECT value FROM history WHERE tenant = ?1 AND key = ?2 AND modified = ?3",
+                 UNION ALL
+                 SELECT value FROM history CROSS JOIN log USING (position)
+                 WHERE history.tenant = ?1 AND history.key = ?2 AND modified = ?3",
             )?
-            .query_row(params![integer(row.tenant.0), row.key, integer(revision.0)], |row| {
-                Ok(Bytes::copy_from_slice(row.get_ref(0)?.as_blob()?))
-            })
+            .query_row(params![integer(row.tenant.0), row.key, integer(row.revision.0)], value)
     };
-    let previous = row.previous.map(written_at).transpose()?;
     let (value, previous) = match row.change {
-        Change::Deleted => (previous.ok_or(damaged("a deletion of nothing"))?, None),
-        Change::Created => (written_at(row.revision)?, None),
-        Change::Updated => (written_at(row.revision)?, previous),
+        Change::Created => (written()?, None),
+        Change::Updated => (written()?, Some(superseded()?)),
+        Change::Deleted => (superseded()?, None),
     };
     Ok(Arc::new(Event {
         tenant: row.tenant,

@@ -8,7 +8,7 @@ use super::chores::Chore;
 use super::codec::{self, Bounds, integer};
 use super::fault::Fault;
 use super::snapshot::{self, DYING, IMPORTING, LIVES, Stored};
-use crate::{Change, Entry, Key, Revision, Scope, StoreError, Tenant, TenantId};
+use crate::{Entry, Key, Revision, Scope, StoreError, Tenant, TenantId};
 
 impl Batch<'_> {
     pub(super) fn create_tenant(
@@ -32,7 +32,7 @@ impl Batch<'_> {
         for (bytes, key, value) in keyed {
             self.put(id, &bytes, &Stored { created: first, modified: first, value: value.clone() })?;
             self.count(id, &key.kind, 1, (bytes.len() + value.len()) as i64);
-            self.record(id, first, key, &bytes, first, None, (Change::Created, value, None))?;
+            self.record(id, first, key, &bytes, first, None, Some(value))?;
         }
         Ok(tenant)
     }

@@ -236,7 +236,7 @@ impl Desk {
         match attempt() {
             Ok((value, counters, outcome)) => {
                 self.counters = counters;
-                self.setup.housekeeper.wrote(outcome.events.len());
+                self.setup.housekeeper.wrote(connection.total_changes());
                 housekeeping::restart_log_if_long(connection, &self.setup.housekeeper);
                 self.take_up(outcome.chores);
                 self.setup.hub.publish(&outcome.events, &outcome.revisions, &outcome.deleted);
