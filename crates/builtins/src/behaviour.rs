@@ -1,8 +1,8 @@
 //! What a built-in kind does that its schema does not tell.
 //!
-//! [`behaviour`] finds the row of a kind; a kind without one gets the plain behaviour that every object
-//! has. The table is in `table`; the functions its rows name are in `defaults`, `validation`, `columns`,
-//! and beside this file.
+//! [`behaviour`] finds the row of a kind; a kind without one gets the plain behaviour that every object has.
+//! `table` is meant to be read; the functions its rows name are in `defaults`, `validation`, `columns`, and
+//! beside this file.
 //!
 //! The order in which a server calls them, with what else happens in between:
 //! 1. on decoding, after every patch, and again after admission has changed an object: [`Behaviour::defaults`]
@@ -15,6 +15,7 @@
 
 pub(crate) mod names;
 mod prepare;
+mod row;
 mod selectable;
 mod service;
 mod table;

@@ -1,6 +1,7 @@
 //! The built-in kinds as data, and the documents that tell clients what a server offers.
 //!
-//! [`types()`] is the table of resources; [`cursor`] finds the schema of a kind; [`discovery`] and [`openapi`]
+//! [`behaviour()`] tells what a kind does: its defaults, validation, columns and selectable fields, and what changes
+//! on the way into the store. [`types()`] is the table of resources; [`cursor`] finds the schema of a kind; [`discovery`] and [`openapi`]
 //! write the documents for any surface, built in and custom. [`storage_type`] and [`convert`] know the few
 //! resources that are one set of objects under two names.
 //!

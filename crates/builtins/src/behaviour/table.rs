@@ -1,109 +1,14 @@
 //! The table: every built-in kind that does something of its own, group by group.
 
-use objects::{ErrorList, Value};
+use objects::Value;
 use serde_json::json;
 
 use super::Generation::{Body, BodyAndAnnotations, BodyAndLabels, Once};
 use super::StatusSplit::{KeepLabels, StatusOnly, WithMetadata};
-use super::{Behaviour, Generation, PartRule, Selectable, StatusSplit, names, prepare, selectable, service};
-use crate::columns::{self, Columns};
-use crate::defaults;
+use super::row::{Row, kind};
+use super::{names, prepare, selectable, service};
 use crate::validation::{self, warnings};
-
-pub(super) struct Row {
-    pub group: &'static str,
-    pub kind: &'static str,
-    pub behaviour: Behaviour,
-}
-
-const fn kind(group: &'static str, kind: &'static str) -> Row {
-    Row { group, kind, behaviour: Behaviour::plain() }
-}
-
-impl Row {
-    const fn name(mut self, rule: fn(&str) -> Vec<String>) -> Self {
-        self.behaviour.name = rule;
-        self
-    }
-
-    const fn generation(mut self, when: Generation) -> Self {
-        self.behaviour.generation = when;
-        self
-    }
-
-    /// Has a status endpoint; a new object starts with this status.
-    const fn status(mut self, split: StatusSplit, initial: fn() -> Value) -> Self {
-        self.behaviour.status = split;
-        self.behaviour.initial_status = Some(initial);
-        self
-    }
-
-    /// A new object may bring its status along: kubelets register their nodes so.
-    const fn status_from_client(mut self) -> Self {
-        self.behaviour.initial_status = None;
-        self
-    }
-
-    const fn defaults(mut self, defaults: fn(&mut Value)) -> Self {
-        self.behaviour.defaults = defaults;
-        self
-    }
-
-    const fn on_create(mut self, create: fn(&mut Value)) -> Self {
-        self.behaviour.create = create;
-        self
-    }
-
-    const fn on_update(mut self, update: fn(&mut Value, &Value)) -> Self {
-        self.behaviour.update = update;
-        self
-    }
-
-    const fn on_status(mut self, update: fn(&mut Value, &Value)) -> Self {
-        self.behaviour.status_update = update;
-        self
-    }
-
-    const fn validate(mut self, validate: fn(&Value) -> ErrorList) -> Self {
-        self.behaviour.validate = validate;
-        self
-    }
-
-    const fn validate_new(mut self, validate: fn(&Value) -> ErrorList) -> Self {
-        self.behaviour.validate_new = validate;
-        self
-    }
-
-    const fn validate_update(mut self, validate: fn(&Value, &Value) -> ErrorList) -> Self {
-        self.behaviour.validate_update = validate;
-        self
-    }
-
-    const fn validate_status(mut self, validate: fn(&Value, &Value) -> ErrorList) -> Self {
-        self.behaviour.validate_status_update = validate;
-        self
-    }
-
-    const fn validate_parts(mut self, rules: &'static [(&'static str, PartRule)]) -> Self {
-        self.behaviour.validate_parts = rules;
-        self
-    }
-
-    const fn warnings(mut self, warnings: fn(&Value) -> Vec<String>) -> Self {
-        self.behaviour.warnings = warnings;
-        self
-    }
-
-    const fn selectable(mut self, fields: &'static [Selectable]) -> Self {
-        self.behaviour.selectable = fields;
-        self
-    }
-
-    const fn columns(mut self, columns: &'static Columns) -> Self {
-        self.behaviour.columns = columns;
-        self
-    }
-}
+use crate::{columns, defaults};
 
 const CORE: &str = "";
 const APPS: &str = "apps";
@@ -177,13 +82,10 @@ pub(super) static ROWS: &[Row] = &[
         .defaults(defaults::daemon_set)
         .generation(Body)
         .status(WithMetadata, || {
-            let counts =
-                ["currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"];
-            counts
-                .iter()
-                .map(|count| ((*count).to_owned(), 0.into()))
-                .collect::<serde_json::Map<_, _>>()
-                .into()
+            json!({
+                "currentNumberScheduled": 0, "desiredNumberScheduled": 0,
+                "numberMisscheduled": 0, "numberReady": 0,
+            })
         })
         .on_create(prepare::new_daemon_set)
         .on_update(prepare::daemon_set_template_generation)
