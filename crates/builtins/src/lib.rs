@@ -1,9 +1,9 @@
 //! The built-in kinds as data, and the documents that tell clients what a server offers.
 //!
-//! [`behaviour()`] tells what a kind does: its defaults, validation, columns and selectable fields, and what changes
-//! on the way into the store. [`types()`] is the table of resources; [`cursor`] finds the schema of a kind; [`discovery`] and [`openapi`]
-//! write the documents for any surface, built in and custom. [`storage_type`] and [`convert`] know the few
-//! resources that are one set of objects under two names.
+//! [`types()`] is the table of resources; [`cursor`] finds the schema of a kind; [`behaviour()`] tells what it does:
+//! defaults, validation, columns, selectable fields, and what changes on the way into the store. [`discovery`] and
+//! [`openapi`] write the documents for any surface, built in and custom. [`storage_type`] and [`convert`] know the
+//! few resources that are one set of objects under two names.
 //!
 //! Not here: the server's verbs, who may use them, and anything that a tenant owns.
 
