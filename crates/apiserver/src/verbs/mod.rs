@@ -29,6 +29,11 @@ pub async fn answer(call: &Call) -> Answer {
     if !call.row.ty.verbs.has(verb) {
         return Err(method_not_allowed().into());
     }
+    if let Some(custom) = call.row.custom()
+        && let Some(warning) = schemas::crd::deprecation(&custom.definition.object, &call.row.ty.version)
+    {
+        call.warn(warning);
+    }
     if let Some(answer) = crate::subresources::virtual_resource(call).await {
         return answer;
     }

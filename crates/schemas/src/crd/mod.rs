@@ -26,7 +26,7 @@ pub use status::{
     Condition, Termination, establish, is_condition_true, set_condition, terminate, terminate_with,
 };
 pub use validation::{validate, validate_status_update, validate_update, warnings};
-pub use versions::compare as compare_versions;
+pub use versions::{compare as compare_versions, deprecation};
 
 /// Fills in what a definition leaves unsaid: names that follow from the kind, no conversion, the port of a
 /// webhook's service.

@@ -1,6 +1,8 @@
-//! Which version of a group is preferred.
+//! Which version of a group is preferred, and what is said about those that are going.
 
 use std::cmp::Ordering;
+
+use objects::Value;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stability {
@@ -36,9 +38,57 @@ pub fn compare(a: &str, b: &str) -> Ordering {
     }
 }
 
+/// What whoever uses a deprecated version is told, by the definition's own words or by naming a better one.
+pub fn deprecation(crd: &Value, version: &str) -> Option<String> {
+    let spec = crd.get("spec")?;
+    let text =
+        |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let is = |value: &Value, field: &str| value.get(field).and_then(Value::as_bool).unwrap_or(false);
+    let versions = spec.get("versions")?.as_array()?;
+    let row = versions.iter().find(|row| text(row, "name") == version)?;
+    if !is(row, "deprecated") {
+        return None;
+    }
+    if let Some(warning) = row.get("deprecationWarning").and_then(Value::as_str) {
+        return Some(warning.to_owned());
+    }
+    let (group, kind) = (text(spec, "group"), text(spec.get("names")?, "kind"));
+    let better = versions
+        .iter()
+        .filter(|row| is(row, "served") && !is(row, "deprecated"))
+        .map(|row| text(row, "name"));
+    let better = better.filter(|name| compare(name, version) == Ordering::Less).min_by(|a, b| compare(a, b));
+    let mut message = format!("{group}/{version} {kind} is deprecated");
+    if let Some(better) = better {
+        message.push_str(&format!("; use {group}/{better} {kind}"));
+    }
+    Some(message)
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn deprecated_versions_name_a_better_one() {
+        let row =
+            |name: &str, deprecated: bool| json!({"name": name, "served": true, "deprecated": deprecated});
+        let check = |versions: Vec<Value>, version: &str, expected: Option<&str>| {
+            let crd = json!({"spec": {"group": "e.com", "names": {"kind": "W"}, "versions": versions}});
+            assert_eq!(deprecation(&crd, version).as_deref(), expected);
+        };
+        check(vec![row("v1", false)], "v1", None);
+        check(vec![row("v1", true)], "v1", Some("e.com/v1 W is deprecated"));
+        check(vec![row("v1", true)], "v2", None);
+        let three = || vec![row("v1beta1", true), row("v1", false), row("v2", false)];
+        check(three(), "v1beta1", Some("e.com/v1beta1 W is deprecated; use e.com/v2 W"));
+        check(vec![row("v2", true), row("v1", false)], "v2", Some("e.com/v2 W is deprecated"));
+        let mut own = row("v1", true);
+        own["deprecationWarning"] = json!("go away");
+        check(vec![own], "v1", Some("go away"));
+    }
 
     #[test]
     fn preferred_first() {
