@@ -17,5 +17,5 @@ mod transcript;
 
 pub use client::{Answer, Client, Credentials, Watch};
 pub use kubectl::{Kubectl, Version};
-pub use server::Server;
+pub use server::{Server, tools_dir};
 pub use transcript::Transcript;

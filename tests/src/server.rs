@@ -68,9 +68,10 @@ impl Server {
         self.dir().join("log")
     }
 
-    fn launch(&mut self) {
+    fn command(&self) -> Command {
         let log = File::options().create(true).append(true).open(self.log_file()).unwrap();
-        let mut process = Command::new(binary())
+        let mut command = Command::new(binary());
+        command
             .arg("up")
             .args(["--listen", &self.address.to_string()])
             .arg("--data-dir")
@@ -78,10 +79,14 @@ impl Server {
             .arg("--kubeconfig")
             .arg(self.kubeconfig())
             .args(["--log-format", "text"])
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap_or_else(|error| panic!("cannot start {}: {error}", binary().display()));
+            .stderr(log);
+        command
+    }
+
+    fn launch(&mut self) {
+        let spawned = self.command().stdout(Stdio::piped()).spawn();
+        let mut process =
+            spawned.unwrap_or_else(|error| panic!("cannot start {}: {error}", binary().display()));
         let said = first_line(process.stdout.take().unwrap());
         self.process = Some(process);
         let address = said.strip_prefix("Hangar is up at https://").and_then(|address| address.parse().ok());
@@ -100,6 +105,24 @@ impl Server {
             assert!(began.elapsed() < PATIENCE, "not ready after {PATIENCE:?}: {answer:?}\n{}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Ends it as a power cut would: no signal handler runs, nothing is flushed. [`Server::restart`] starts it again.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+
+    /// Starts it and kills it again after this time, ready or not.
+    pub fn start_and_kill(&mut self, after: Duration) {
+        self.kill();
+        let mut process = self.command().stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(after);
+        assert!(process.try_wait().unwrap().is_none(), "ended by itself:\n{}", self.log());
+        process.kill().unwrap();
+        process.wait().unwrap();
     }
 
     /// Asks it to end, as systemd and Kubernetes do, and demands that it does so in peace.
@@ -177,6 +200,6 @@ fn profile_dir() -> PathBuf {
 }
 
 /// Where `tests/setup.sh` puts what it downloads.
-pub(crate) fn tools_dir() -> PathBuf {
+pub fn tools_dir() -> PathBuf {
     profile_dir().parent().unwrap().join("test-tools")
 }
