@@ -6,16 +6,15 @@
 mod conditions;
 mod content;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::Engine;
 use async_trait::async_trait;
-use objects::{CompactString, Value, meta};
-use parking_lot::Mutex;
+use objects::{Value, meta};
 use runtime::{Change, Context, Controller, Error, Event, Key, Kinds, Next, Request, Triggers};
 
+use crate::countdown::Countdown;
 use crate::resource::Resource;
 use content::Content;
 
@@ -29,28 +28,12 @@ const SOON: Duration = Duration::from_millis(100);
 
 pub struct Namespaces {
     engine: Arc<Engine>,
-    /// How many objects are left in namespaces that are going, by (control plane, namespace).
-    going: Mutex<HashMap<(CompactString, CompactString), u64>>,
+    going: Countdown,
 }
 
 impl Namespaces {
     pub fn new(engine: Arc<Engine>) -> Self {
-        Namespaces { engine, going: Mutex::default() }
-    }
-
-    /// Whether that was the last object of a namespace that waits for it.
-    fn was_the_last(&self, event: &Event) -> bool {
-        let mut going = self.going.lock();
-        if going.is_empty() {
-            return false;
-        }
-        match going.get_mut(&(event.control_plane.clone(), event.key.namespace.clone())) {
-            Some(left) => {
-                *left = left.saturating_sub(1);
-                *left == 0
-            }
-            None => false,
-        }
+        Namespaces { engine, going: Countdown::default() }
     }
 }
 
@@ -65,53 +48,42 @@ impl Controller for Namespaces {
     }
 
     fn triggers(&self, event: &Event, triggers: &mut Triggers) {
-        if event.is_of(KIND) && event.key.namespace.is_empty() {
-            if event.change != Change::Deleted && event.mentions("\"deletionTimestamp\"") {
+        let gone = event.change == Change::Deleted;
+        let (plane, namespace) = (&event.control_plane, &event.key.namespace);
+        if event.is_of(KIND) {
+            if gone {
+                self.going.end(plane, &event.key.name);
+            } else if event.mentions("\"deletionTimestamp\"") {
                 triggers.now(event.key.clone());
-            } else if event.change == Change::Deleted {
-                self.going.lock().remove(&(event.control_plane.clone(), event.key.name.clone()));
             }
-        } else if event.change == Change::Deleted
-            && !event.key.namespace.is_empty()
-            && self.was_the_last(event)
-        {
-            triggers.now(Key::new(KIND, "", event.key.namespace.clone()));
+        } else if gone && !namespace.is_empty() && self.going.deleted(plane, namespace) {
+            triggers.now(Key::new(KIND, "", namespace.clone()));
         }
     }
 
     async fn reconcile(&self, context: &Context, request: &Request) -> Result<Next, Error> {
         let name = &request.key.name;
-        let place = (request.control_plane.clone(), name.clone());
+        let plane_name = &request.control_plane;
         let namespace = context.get(KIND, "", name).await?.filter(meta::is_deleting);
         let Some(namespace) = namespace.filter(|namespace| is_ours(namespace)) else {
-            self.going.lock().remove(&place);
+            self.going.end(plane_name, name);
             return Ok(Next::Done);
         };
-        let Some(plane) = self.engine.planes.find(&request.control_plane).await.map_err(Error::failed)?
-        else {
+        let Some(plane) = self.engine.planes.find(plane_name).await.map_err(Error::failed)? else {
             return Ok(Next::Done);
         };
         // Before looking: what goes while we look must count.
-        self.going.lock().insert(place.clone(), u64::MAX);
+        self.going.begin(plane_name, name);
         let content = Content::delete(&self.engine, &plane, context, name).await?;
         if !content.is_gone() {
-            let left = content.left();
-            let gone_meanwhile = match self.going.lock().get_mut(&place) {
-                Some(count) => {
-                    let seen = u64::MAX - *count;
-                    *count = left;
-                    seen
-                }
-                None => 0,
-            };
+            let more = self.going.left(plane_name, name, content.left());
             self.report(context, namespace, &content).await?;
             if !content.failures.is_empty() {
                 return Err(Error::failed(content.failures.join(", ")));
             }
-            // Deletions that the count may not have seen yet are looked for at once.
-            return Ok(Next::After(if gone_meanwhile > 0 { SOON } else { REVIEW }));
+            return Ok(Next::After(if more { SOON } else { REVIEW }));
         }
-        self.going.lock().remove(&place);
+        self.going.end(plane_name, name);
         let stays = meta::finalizers(&namespace).next().is_some() || inner_finalizers(&namespace).count() > 1;
         let namespace = if stays { self.report(context, namespace, &content).await? } else { namespace };
         finalize(context, namespace).await

@@ -41,6 +41,7 @@ fn open(directory: &Path) -> (Arc<dyn Store>, Arc<Engine>) {
         address: ([127, 0, 0, 1], 6443).into(),
         limits: Default::default(),
         admin_token: None,
+        audit: None,
     };
     (store.clone(), Engine::new(store, config))
 }
