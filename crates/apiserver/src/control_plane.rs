@@ -13,7 +13,7 @@ use objects::{CompactString, Value};
 use parking_lot::RwLock;
 use quick_cache::sync::Cache;
 use serde::{Deserialize, Serialize};
-use store::{Key, Scope, Store, StoreError, Tenant, TenantId};
+use store::{Key, Revision, Scope, Store, StoreError, Tenant, TenantId};
 
 use crate::codec::{Codec, CodecError};
 use crate::surface::Surface;
@@ -24,6 +24,9 @@ pub const CRD_KIND: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// Control planes held at once, in use or lately used. Each is a few kilobytes, schemas aside, which are shared.
 const HELD: usize = 4_096;
+
+/// Namespaces remembered of each: those that are written to.
+const NAMESPACES_SEEN: usize = 32;
 
 #[derive(thiserror::Error, Debug)]
 pub enum ControlPlaneError {
@@ -80,6 +83,9 @@ pub struct ControlPlane {
     pub charter: Charter,
     surface: Derived<Surface>,
     policy: Derived<PolicySnapshot>,
+    /// Namespaces seen to be there and active, by the revision they were seen at. Writes check that revision, so
+    /// an old one costs a second look and nothing else.
+    pub(crate) namespaces: Cache<CompactString, Revision>,
 }
 
 impl std::fmt::Debug for ControlPlane {
@@ -172,6 +178,7 @@ impl ControlPlanes {
             charter: record.charter,
             surface: Derived::default(),
             policy: Derived::default(),
+            namespaces: Cache::new(NAMESPACES_SEEN),
         })
     }
 

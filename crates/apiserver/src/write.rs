@@ -7,6 +7,7 @@ use store::{Expect, Operation, Revision, StoreError};
 use crate::admit::{self, Change};
 use crate::call::Call;
 use crate::codec::SchemaTag;
+use crate::lifecycle::Look;
 use crate::read::Current;
 use crate::service::Failure;
 use crate::surface::validate_custom;
@@ -73,7 +74,8 @@ pub async fn create(
         if generated {
             meta::set(&mut object, "name", names::generated(&base, rand::random()));
         }
-        let mut candidate = object.clone();
+        // Only a generated name is tried again, and then from the beginning.
+        let mut candidate = if generated { object.clone() } else { std::mem::take(&mut object) };
         match create_once(call, &mut candidate, options, tracking).await {
             Err(Refused::Exists) if generated && attempt < NAME_TRIES => continue,
             Err(Refused::Exists) if generated => {
@@ -108,6 +110,9 @@ async fn create_once(
     options: &WriteOptions,
     tracking: Tracking,
 ) -> Result<(), Refused> {
+    // Told before anything else that may be wrong.
+    let mut operations = Vec::with_capacity(4);
+    lifecycle::require_namespace(call, &mut operations, Look::Remembered).await?;
     call.row.behaviour.defaults(object);
     call.row.behaviour.prepare_create(object);
     admit::mutate(call, object, Change::Create).await?;
@@ -124,20 +129,20 @@ async fn create_once(
         return if there.is_some() { Err(Refused::Exists) } else { Ok(()) };
     }
     for _ in 0..TRIES {
-        let mut operations = Vec::with_capacity(4);
-        lifecycle::require_namespace(call, &mut operations).await?;
         admit::reserve(call, object, Change::Create, &mut operations).await?;
         owners::index(&key, None, Some(object), &mut operations);
         let value = encode(call, object).await?;
         operations.push(Operation::Put { key: key.clone(), expect: Expect::Absent, value });
-        match commit(call, operations).await {
+        match commit(call, std::mem::take(&mut operations)).await {
             Ok(revision) => {
                 meta::set(object, "resourceVersion", revision.to_string());
                 return Ok(());
             }
             Err(StoreError::Conflict { key: found, .. }) if found == key => return Err(Refused::Exists),
             // A namespace, a quota or an address changed meanwhile: look again.
-            Err(StoreError::Conflict { .. }) => {}
+            Err(StoreError::Conflict { .. }) => {
+                lifecycle::require_namespace(call, &mut operations, Look::Again).await?;
+            }
             Err(error) => return Err(error.into()),
         }
     }

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use apiserver::{ApiServer, Config, Engine};
+use apiserver::{ApiServer, Config, Engine, audit};
 use auth::pki::Authority;
 use listener::{Doors, Listener, ServingCertificate};
+use runtime::InProcessFleet;
 use store::Store;
 use store::embedded::Embedded;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::configuration::{Configuration, UpOptions};
+use crate::configuration::{Audit, Configuration, UpOptions};
 use crate::{files, kubeconfig, logs};
 
 /// The control plane that hosts the others.
@@ -59,6 +60,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
             address,
             limits: Default::default(),
             admin_token: None,
+            audit: audit_log(configuration.audit.as_ref())?,
         },
     );
     let hosting = match engine.planes.find(HOSTING).await.map_err(anyhow::Error::from)? {
@@ -72,18 +74,49 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
 
     let stop = CancellationToken::new();
     let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), stop.clone()));
+    let fleet = Arc::new(InProcessFleet::new(engine.clone()));
+    let mut controlling = tokio::spawn(runtime::run(fleet, controllers::denatured(&engine), stop.clone()));
     tracing::info!(%address, data = %configuration.data_dir.display(), took = ?began.elapsed(), "serving");
     println!("Hangar is up at https://{address}\n");
     println!("  export KUBECONFIG={}", configuration.kubeconfig.display());
     println!("  kubectl get namespaces");
 
-    interrupted().await?;
+    let ended = tokio::select! {
+        interrupted = interrupted() => interrupted,
+        // Control planes without controllers are no control planes: better to stop and be seen to.
+        ended = &mut controlling => Err(match ended {
+            Ok(Ok(())) => anyhow::anyhow!("the controllers ended by themselves"),
+            Ok(Err(error)) => anyhow::Error::from(error).context("the controllers failed"),
+            Err(error) => anyhow::Error::from(error).context("the controllers failed"),
+        }),
+    };
     tracing::info!("stopping");
-    engine.stop();
     stop.cancel();
+    if !controlling.is_finished() {
+        let _ = controlling.await;
+    }
+    engine.stop();
     let _ = serving.await;
+    if let Some(log) = &engine.config.audit {
+        log.flush().await;
+    }
     store.close().await;
-    Ok(())
+    ended
+}
+
+/// Opened before anything is served, so that nothing is done untold.
+fn audit_log(wanted: Option<&Audit>) -> anyhow::Result<Option<audit::Log>> {
+    let Some(Audit { log, policy }) = wanted else { return Ok(None) };
+    let policy = match policy {
+        None => audit::Policy::standard(),
+        Some(path) => {
+            let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+            audit::Policy::parse(&bytes)
+                .with_context(|| format!("{} is not a valid audit policy", path.display()))?
+        }
+    };
+    let opened = audit::Log::open(audit::LogOptions::new(log, policy));
+    Ok(Some(opened.with_context(|| format!("cannot write the audit log {}", log.display()))?))
 }
 
 async fn interrupted() -> anyhow::Result<()> {

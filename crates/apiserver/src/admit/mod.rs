@@ -54,9 +54,6 @@ const STORAGE_CLASSES: &str = "storageclasses.storage.k8s.io";
 
 /// Plugins that may change the object.
 pub async fn mutate(call: &Call, object: &mut Value, change: Change<'_>) -> Result<(), Failure> {
-    if let Change::Create = change {
-        require_namespace(call, object).await?;
-    }
     match (call.row.storage_kind.as_str(), change) {
         ("pods", _) => pods::mutate(call, object, change).await?,
         ("nodes", Change::Create) => admission::nodes::taint_new(object),
@@ -72,24 +69,6 @@ pub async fn mutate(call: &Call, object: &mut Value, change: Change<'_>) -> Resu
         _ => {}
     }
     Ok(())
-}
-
-/// A namespaced object is made in a namespace that is there, or not at all; told before anything else is wrong.
-async fn require_namespace(call: &Call, object: &Value) -> Result<(), Failure> {
-    let resource = call.group_resource();
-    let request = namespace_lifecycle::Request {
-        resource: &resource,
-        operation: admission::Operation::Create,
-        namespace: &call.target.namespace,
-        name: meta::name(object),
-        object,
-    };
-    if !request.needs_namespace() {
-        return Ok(());
-    }
-    let namespace =
-        read::object(&call.engine, &call.plane, lifecycle::NAMESPACES, "", &call.target.namespace).await?;
-    Ok(namespace_lifecycle::check(&request, namespace.as_ref())?)
 }
 
 fn add_finalizer(object: &mut Value, name: &str) {

@@ -1,5 +1,6 @@
 //! Objects taken away: at once, or marked to be once others have done their part.
 
+use futures::{StreamExt, TryStreamExt, stream};
 use objects::{Status, Value, meta};
 use store::{Expect, Operation, StoreError};
 use wire::options::{DeleteOptions, Propagation};
@@ -14,6 +15,8 @@ use crate::verbs::selection::Selection;
 use crate::{crd, lifecycle, owners, write};
 
 const TRIES: usize = 12;
+/// Deletions of a collection under way at once: they share the store's commits.
+const AT_ONCE: usize = 64;
 pub const ORPHAN: &str = "orphan";
 pub const FOREGROUND: &str = "foregroundDeletion";
 
@@ -56,17 +59,23 @@ pub async fn delete_collection(call: &Call) -> Answer {
     let selection = Selection::of(call, &listing)?;
     let entries = list::selected(call, &selection).await?;
     let revision = call.engine.store.revision(call.plane.id).await?;
-    let mut items = Vec::with_capacity(entries.len());
-    for entry in entries {
-        let named = call.about(&entry.key.namespace, &entry.key.name);
-        match delete_object(&named, &entry.key.name, &options).await {
-            Ok(Deleted::Gone(object) | Deleted::Marked(object)) => items.push(object),
-            // Someone else was quicker.
-            Err(failure) if failure.0.code == 404 => {}
-            Err(failure) => return Err(failure),
-        }
-    }
-    present::values(call, items, revision).await
+    let keys = entries.into_iter().map(|entry| entry.key);
+    let deleted: Vec<Option<Value>> = stream::iter(keys)
+        .map(|key| {
+            let (named, options) = (call.about(&key.namespace, &key.name), &options);
+            async move {
+                match delete_object(&named, &key.name, options).await {
+                    Ok(Deleted::Gone(object) | Deleted::Marked(object)) => Ok(Some(object)),
+                    // Someone else was quicker.
+                    Err(failure) if failure.0.code == 404 => Ok(None),
+                    Err(failure) => Err(failure),
+                }
+            }
+        })
+        .buffered(AT_ONCE)
+        .try_collect()
+        .await?;
+    present::values(call, deleted.into_iter().flatten().collect(), revision).await
 }
 
 /// Deletes one object by name, as far as its finalizers and its grace period let it.
