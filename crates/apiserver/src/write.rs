@@ -114,22 +114,31 @@ async fn create_once(
     let mut operations = Vec::with_capacity(4);
     lifecycle::require_namespace(call, &mut operations, Look::Remembered).await?;
     call.row.behaviour.defaults(object);
-    call.row.behaviour.prepare_create(object);
     admit::mutate(call, object, Change::Create).await?;
-    if tracking == Tracking::Update {
-        managed::track(call, None, object, options, Part::Main);
-    }
-    crd::prepare(call, object, None).await?;
-    invalid(call, object, validate_new(call, object))?;
-    admit::validate(call, object, Change::Create).await?;
-    let name = meta::name(object).to_owned();
-    let key = call.key(&name);
-    if options.dry_run {
-        let there = call.engine.store.get(call.plane.id, &key).await.map_err(Failure::from)?;
-        return if there.is_some() { Err(Refused::Exists) } else { Ok(()) };
-    }
-    for _ in 0..TRIES {
-        admit::reserve(call, object, Change::Create, &mut operations).await?;
+    call.row.behaviour.defaults(object);
+    // What is given by the server may turn out to be taken: then it is given anew.
+    let ungiven = admit::is_given_something(call).then(|| object.clone());
+    for attempt in 0..TRIES {
+        if let Some(ungiven) = ungiven.as_ref().filter(|_| attempt > 0) {
+            object.clone_from(ungiven);
+        }
+        admit::allocate(call, object, Change::Create, &mut operations).await?;
+        call.row.behaviour.prepare_create(object);
+        admit::sign(call, object);
+        if tracking == Tracking::Update {
+            managed::track(call, None, object, options, Part::Main);
+        }
+        crd::prepare(call, object, None).await?;
+        invalid(call, object, validate_new(call, object))?;
+        admit::validate(call, object, Change::Create).await?;
+        call.row.behaviour.warnings(object).into_iter().for_each(|warning| call.warn(warning));
+        let name = meta::name(object).to_owned();
+        let key = call.key(&name);
+        if options.dry_run {
+            let there = call.engine.store.get(call.plane.id, &key).await.map_err(Failure::from)?;
+            return if there.is_some() { Err(Refused::Exists) } else { Ok(()) };
+        }
+        admit::charge(call, object, Change::Create, &mut operations).await?;
         owners::index(&key, None, Some(object), &mut operations);
         let value = encode(call, object).await?;
         operations.push(Operation::Put { key: key.clone(), expect: Expect::Absent, value });
@@ -146,7 +155,7 @@ async fn create_once(
             Err(error) => return Err(error.into()),
         }
     }
-    Err(contended(call, &name).into())
+    Err(contended(call, meta::name(object)).into())
 }
 
 /// What the server alone decides about a new object.
@@ -210,20 +219,27 @@ async fn replace(
 ) -> Result<Replaced, Failure> {
     let old = &current.value;
     let row = &call.row;
+    let change = Change::Update { old, part: update.part };
     row.behaviour.defaults(&mut new);
+    admit::mutate(call, &mut new, change).await?;
+    let mut operations = Vec::with_capacity(4);
     match update.part {
-        Part::Main => row.behaviour.prepare_update(&mut new, old),
+        Part::Main => {
+            row.behaviour.prepare_update(&mut new, old);
+            admit::allocate(call, &mut new, change, &mut operations).await?;
+        }
         Part::Status => row.behaviour.prepare_status_update(&mut new, old),
         Part::Whole(_) => {}
     }
-    let change = Change::Update { old, part: update.part };
-    admit::mutate(call, &mut new, change).await?;
     if update.tracking == Tracking::Update {
         managed::track(call, Some(old), &mut new, update.options, update.part);
     }
     crd::prepare(call, &mut new, Some(old)).await?;
     invalid(call, &new, validate_change(call, &new, old, update.part))?;
     admit::validate(call, &new, change).await?;
+    if update.part == Part::Main {
+        row.behaviour.warnings(&new).into_iter().for_each(|warning| call.warn(warning));
+    }
 
     apply::forget_new_times(old, &mut new);
     let gone = lifecycle::is_finished(&new);
@@ -235,13 +251,13 @@ async fn replace(
     }
     let key = call.key(update.name);
     let expect = Expect::Modified(current.revision);
-    let mut operations = Vec::with_capacity(4);
     if gone {
+        operations.clear();
         operations.push(Operation::Delete { key: key.clone(), expect });
         owners::index(&key, Some(old), None, &mut operations);
         admit::release(call, &new, &mut operations).await?;
     } else {
-        admit::reserve(call, &mut new, change, &mut operations).await?;
+        admit::charge(call, &new, change, &mut operations).await?;
         owners::index(&key, Some(old), Some(&new), &mut operations);
         operations.push(Operation::Put { key: key.clone(), expect, value: encode(call, &new).await? });
     }
@@ -327,7 +343,7 @@ fn validate_change(call: &Call, new: &Value, old: &Value, part: Part) -> ErrorLi
     match (row.custom(), part) {
         (None, Part::Status) => errors.extend(row.behaviour.validate_status_update(new, old)),
         (None, Part::Main) => errors.extend(row.behaviour.validate_update(new, old)),
-        (None, Part::Whole(_)) => {}
+        (None, Part::Whole(name)) => errors.extend(row.behaviour.validate_part(name, new, old)),
         (Some(custom), part) => errors.extend(validate_custom(custom, new, Some(old), part == Part::Status)),
     }
     errors.extend(crd::validate(call, new, Some((old, part))));

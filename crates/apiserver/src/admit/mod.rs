@@ -65,7 +65,6 @@ pub async fn mutate(call: &Call, object: &mut Value, change: Change<'_>) -> Resu
             }
         }
         ("persistentvolumes", Change::Create) => add_finalizer(object, "kubernetes.io/pv-protection"),
-        ("certificatesigningrequests.certificates.k8s.io", Change::Create) => rights::sign_request(call, object),
         _ => {}
     }
     Ok(())
@@ -116,18 +115,39 @@ pub async fn validate_delete(call: &Call, object: &Value) -> Result<(), Failure>
     Ok(namespace_lifecycle::check(&request, None)?)
 }
 
-/// What the write takes besides the object itself, in the same transaction.
-pub async fn reserve(
+/// Whether the server gives something to new objects of this kind that only one can have.
+pub fn is_given_something(call: &Call) -> bool {
+    call.row.storage_kind == "services"
+}
+
+/// Gives an object what only one can have, and takes it in the same transaction.
+pub async fn allocate(
     call: &Call,
     object: &mut Value,
     change: Change<'_>,
     operations: &mut Vec<Operation>,
 ) -> Result<(), Failure> {
-    allotment::check(call, object, change).await?;
-    if call.row.storage_kind == "services" && change.is_main() {
+    if is_given_something(call) && change.is_main() {
         services::allocate(call, object, change.old(), operations).await?;
     }
+    Ok(())
+}
+
+/// Charges an object to the quotas of its namespace, in the same transaction.
+pub async fn charge(
+    call: &Call,
+    object: &Value,
+    change: Change<'_>,
+    operations: &mut Vec<Operation>,
+) -> Result<(), Failure> {
     quota::charge(call, object, change, operations).await
+}
+
+/// Writes down who made a new object, where its kind wants to know.
+pub fn sign(call: &Call, object: &mut Value) {
+    if call.row.storage_kind == "certificatesigningrequests.certificates.k8s.io" {
+        rights::sign_request(call, object);
+    }
 }
 
 /// What an object gives back when it goes.

@@ -182,9 +182,21 @@ async fn take_ports(
         if let Some(entry) = service.pointer_mut(&format!("/spec/ports/{index}")).and_then(Value::as_object_mut) {
             entry.insert("nodePort".to_owned(), port.into());
         }
-        operations.push(Operation::Put { key: port_key(port), expect: Expect::Absent, value: Bytes::from_static(b"-") });
+        operations.push(take_port(port));
+    }
+    let text = |field: &str| service.pointer(&format!("/spec/{field}")).and_then(Value::as_str).unwrap_or_default();
+    let checked = text("type") == "LoadBalancer" && text("externalTrafficPolicy") == "Local";
+    let wanted = service.pointer("/spec/healthCheckNodePort").and_then(Value::as_i64).unwrap_or(0);
+    if checked && !had.contains(&wanted) {
+        let port = if wanted == 0 { free_port(call, &taken).await? } else { wanted };
+        service["spec"]["healthCheckNodePort"] = port.into();
+        operations.push(take_port(port));
     }
     Ok(())
+}
+
+fn take_port(port: i64) -> Operation {
+    Operation::Put { key: port_key(port), expect: Expect::Absent, value: Bytes::from_static(b"-") }
 }
 
 async fn free_port(call: &Call, taken: &[i64]) -> Result<i64, Failure> {

@@ -124,7 +124,8 @@ async fn delete_once(
             return Ok(Some(Deleted::Marked(marked)));
         }
         let mut operations = Vec::with_capacity(2);
-        admit::reserve(call, &mut marked, Change::Update { old: &old, part: write::Part::Whole("") }, &mut operations).await?;
+        let change = Change::Update { old: &old, part: write::Part::Whole("") };
+        admit::charge(call, &marked, change, &mut operations).await?;
         operations.push(Operation::Put { key, expect, value: write::encode(call, &marked).await? });
         return match write::commit(call, operations).await {
             Ok(revision) => {
