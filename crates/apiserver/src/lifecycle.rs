@@ -12,7 +12,12 @@ pub const NAMESPACES: &str = "namespaces";
 
 /// A namespaced object is only made in a namespace that is there and stays there: the transaction checks that
 /// the namespace is still the one that was looked at, which is why a remembered look is as good as a new one.
-pub async fn require_namespace(call: &Call, operations: &mut Vec<Operation>, look: Look) -> Result<(), Failure> {
+pub async fn require_namespace(
+    call: &Call,
+    object: &Value,
+    operations: &mut Vec<Operation>,
+    look: Look,
+) -> Result<(), Failure> {
     if !call.row.ty.is_namespaced() {
         return Ok(());
     }
@@ -32,7 +37,7 @@ pub async fn require_namespace(call: &Call, operations: &mut Vec<Operation>, loo
                 operation: admission::Operation::Create,
                 namespace: name,
                 name: &call.target.name,
-                object: &Value::Null,
+                object,
             };
             namespace_lifecycle::check(&request, found.as_ref().map(|(namespace, _)| namespace))?;
             let Some((_, revision)) = found else {

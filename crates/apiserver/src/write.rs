@@ -112,7 +112,7 @@ async fn create_once(
 ) -> Result<(), Refused> {
     // Told before anything else that may be wrong.
     let mut operations = Vec::with_capacity(4);
-    lifecycle::require_namespace(call, &mut operations, Look::Remembered).await?;
+    lifecycle::require_namespace(call, object, &mut operations, Look::Remembered).await?;
     call.row.behaviour.defaults(object);
     admit::mutate(call, object, Change::Create).await?;
     call.row.behaviour.defaults(object);
@@ -150,7 +150,7 @@ async fn create_once(
             Err(StoreError::Conflict { key: found, .. }) if found == key => return Err(Refused::Exists),
             // A namespace, a quota or an address changed meanwhile: look again.
             Err(StoreError::Conflict { .. }) => {
-                lifecycle::require_namespace(call, &mut operations, Look::Again).await?;
+                lifecycle::require_namespace(call, object, &mut operations, Look::Again).await?;
             }
             Err(error) => return Err(error.into()),
         }
