@@ -29,7 +29,7 @@ impl Controller for RoleAggregation {
 
     async fn reconcile(&self, context: &Context, _: &Request) -> Result<Next, Error> {
         let roles = context.list(KIND, "").await?;
-        let resource = Resource::new(&context.client, "rbac.authorization.k8s.io/v1", "", "clusterroles");
+        let resource = Resource::new(context.client(), "rbac.authorization.k8s.io/v1", "", "clusterroles");
         for role in &roles {
             let rules = match aggregate(role, &roles) {
                 Some(Ok(rules)) => json!(rules),

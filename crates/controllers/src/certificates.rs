@@ -57,7 +57,7 @@ impl Controller for Certificates {
         if meta::is_deleting(&found) {
             return Ok(Next::Done);
         }
-        let resource = Resource::new(&context.client, GROUP_VERSION, "", "certificatesigningrequests");
+        let resource = Resource::new(context.client(), GROUP_VERSION, "", "certificatesigningrequests");
         let left = time_left(&found, context.now);
         if left.is_zero() {
             let options = crate::resource::Delete {
@@ -171,7 +171,7 @@ impl Certificates {
                 "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec,
             });
             let reviews =
-                Resource::new(&context.client, "authorization.k8s.io/v1", "", "subjectaccessreviews");
+                Resource::new(context.client(), "authorization.k8s.io/v1", "", "subjectaccessreviews");
             let answer = reviews.create(&question).await?;
             if answer.pointer("/status/allowed") == Some(&Value::Bool(true)) {
                 let name = meta::name(&object).to_owned();

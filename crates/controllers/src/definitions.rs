@@ -126,7 +126,7 @@ async fn delete_objects(context: &Context, row: &Row) -> Result<Vec<String>, Err
     let namespaces: BTreeSet<&str> = objects.iter().map(meta::namespace).collect();
     let mut failures = Vec::new();
     for namespace in namespaces {
-        let resource = Resource::of(&context.client, &row.ty, namespace);
+        let resource = Resource::of(context.client(), &row.ty, namespace);
         if let Err(error) = resource.delete_collection(&Delete::default()).await {
             failures.push(error.to_string());
         }
@@ -142,7 +142,7 @@ async fn report(context: &Context, mut definition: Value, state: &Termination) -
         return Ok(definition);
     }
     let name = meta::name(&definition).to_owned();
-    let resource = Resource::new(&context.client, GROUP_VERSION, "", "customresourcedefinitions");
+    let resource = Resource::new(context.client(), GROUP_VERSION, "", "customresourcedefinitions");
     resource.replace(&name, "status", &definition).await
 }
 
@@ -151,7 +151,7 @@ async fn remove_finalizer(context: &Context, definition: &Value) -> Result<Next,
     let patch = json!({"metadata": {
         "uid": meta::uid(definition), "resourceVersion": meta::resource_version(definition), "finalizers": kept,
     }});
-    let resource = Resource::new(&context.client, GROUP_VERSION, "", "customresourcedefinitions");
+    let resource = Resource::new(context.client(), GROUP_VERSION, "", "customresourcedefinitions");
     match resource.patch(meta::name(definition), "", &patch).await {
         Err(error) if error.code() != Some(404) => Err(error),
         _ => Ok(Next::Done),

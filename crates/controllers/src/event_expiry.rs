@@ -74,7 +74,7 @@ impl Controller for EventExpiry {
         }
         for event in over.iter().take(AT_ONCE) {
             let options = Delete { uid: Some(meta::uid(event)), ..Delete::default() };
-            let resource = Resource::core(&context.client, meta::namespace(event), KIND);
+            let resource = Resource::core(context.client(), meta::namespace(event), KIND);
             resource.delete(meta::name(event), &options).await?;
         }
         if over.len() > AT_ONCE {

@@ -137,7 +137,7 @@ impl Scene<'_> {
     }
 
     fn resource(&self, row: &Row, namespace: &str) -> Resource<'_> {
-        Resource::of(&self.context.client, &row.ty, namespace)
+        Resource::of(self.context.client(), &row.ty, namespace)
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Value>, Error> {

@@ -118,14 +118,14 @@ impl LegacyTokens {
         secret["metadata"]["annotations"][ACCOUNT_NAME] = meta::name(&account).into();
         secret["metadata"]["annotations"][ACCOUNT_UID] = meta::uid(&account).into();
         if secret != before {
-            Resource::core(&context.client, &namespace, "secrets").replace(&name, "", &secret).await?;
+            Resource::core(context.client(), &namespace, "secrets").replace(&name, "", &secret).await?;
         }
         Ok(())
     }
 }
 
 async fn delete(context: &Context, secret: &Value) -> Result<(), Error> {
-    let secrets = Resource::core(&context.client, meta::namespace(secret), "secrets");
+    let secrets = Resource::core(context.client(), meta::namespace(secret), "secrets");
     let options = Delete { uid: Some(meta::uid(secret)), ..Delete::default() };
     secrets.delete(meta::name(secret), &options).await.map(drop)
 }
@@ -156,6 +156,6 @@ async fn unlink(context: &Context, key: &Key) -> Result<(), Error> {
         return Ok(());
     }
     found["secrets"] = json!(kept);
-    let accounts = Resource::core(&context.client, &key.namespace, "serviceaccounts");
+    let accounts = Resource::core(context.client(), &key.namespace, "serviceaccounts");
     accounts.replace(account, "", &found).await.map(drop)
 }

@@ -102,7 +102,7 @@ impl Namespaces {
             return Ok(namespace);
         }
         let name = meta::name(&namespace).to_owned();
-        Resource::core(&context.client, "", KIND).replace(&name, "status", &namespace).await
+        Resource::core(context.client(), "", KIND).replace(&name, "status", &namespace).await
     }
 }
 
@@ -112,7 +112,7 @@ async fn finalize(context: &Context, mut namespace: Value) -> Result<Next, Error
         inner_finalizers(&namespace).filter(|one| *one != FINALIZER).map(Value::from).collect();
     namespace["spec"]["finalizers"] = Value::Array(rest);
     let name = meta::name(&namespace).to_owned();
-    let namespaces = Resource::core(&context.client, "", KIND);
+    let namespaces = Resource::core(context.client(), "", KIND);
     match namespaces.replace(&name, "finalize", &namespace).await {
         Err(error) if error.code() != Some(404) => Err(error),
         _ => Ok(Next::Done),

@@ -56,7 +56,7 @@ impl Controller for Quotas {
             quota["status"] = status;
             let name = meta::name(&quota).to_owned();
             // If something was admitted meanwhile, the quota has changed, and this is refused and done again.
-            match Resource::core(&context.client, namespace, KIND).replace(&name, "status", &quota).await {
+            match Resource::core(context.client(), namespace, KIND).replace(&name, "status", &quota).await {
                 Err(error) if error.code() != Some(404) => return Err(error),
                 _ => {}
             }

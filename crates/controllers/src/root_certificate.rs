@@ -43,7 +43,7 @@ impl Controller for RootCertificates {
             return Ok(Next::Done);
         }
         let wanted = apiserver::root_certificate(namespace, &self.authority);
-        let maps = Resource::core(&context.client, namespace, "configmaps");
+        let maps = Resource::core(context.client(), namespace, "configmaps");
         let Some(mut found) = context.get("configmaps", namespace, NAME).await? else {
             ensure(&maps, &wanted).await?;
             return Ok(Next::Done);

@@ -39,7 +39,7 @@ impl Controller for ServiceAccounts {
         let account = json!({
             "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": DEFAULT, "namespace": namespace},
         });
-        ensure(&Resource::core(&context.client, namespace, "serviceaccounts"), &account).await?;
+        ensure(&Resource::core(context.client(), namespace, "serviceaccounts"), &account).await?;
         Ok(Next::Done)
     }
 }

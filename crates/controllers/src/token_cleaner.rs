@@ -43,7 +43,7 @@ impl Controller for TokenCleaner {
             Life::Left(time) => Ok(Next::After(time)),
             Life::Over => {
                 let options = Delete { uid: Some(meta::uid(&secret)), ..Delete::default() };
-                Resource::core(&context.client, NAMESPACE, "secrets")
+                Resource::core(context.client(), NAMESPACE, "secrets")
                     .delete(meta::name(&secret), &options)
                     .await?;
                 Ok(Next::Done)

@@ -64,6 +64,10 @@ impl Controller for ClaimProtection {
 
     fn triggers(&self, event: &Event, triggers: &mut Triggers) {
         let gone = event.change == Change::Deleted;
+        let names_claims = || event.mentions("\"persistentVolumeClaim\"") || event.mentions("\"ephemeral\"");
+        if event.is_of("pods") && !names_claims() {
+            return;
+        }
         let Some(object) = event.object() else { return };
         if event.is_of(CLAIMS) {
             if !gone && wanted(object, CLAIM_FINALIZER) != Wanted::Nothing {
@@ -79,7 +83,7 @@ impl Controller for ClaimProtection {
     async fn reconcile(&self, context: &Context, request: &Request) -> Result<Next, Error> {
         let Key { namespace, name, .. } = &request.key;
         let Some(claim) = context.get(CLAIMS, namespace, name).await? else { return Ok(Next::Done) };
-        let resource = Resource::core(&context.client, namespace, CLAIMS);
+        let resource = Resource::core(context.client(), namespace, CLAIMS);
         match wanted(&claim, CLAIM_FINALIZER) {
             Wanted::Nothing => Ok(Next::Done),
             Wanted::Add => write(&resource, claim, CLAIM_FINALIZER, true).await,
@@ -156,7 +160,7 @@ impl Controller for VolumeProtection {
 
     async fn reconcile(&self, context: &Context, request: &Request) -> Result<Next, Error> {
         let Some(volume) = context.get(VOLUMES, "", &request.key.name).await? else { return Ok(Next::Done) };
-        let resource = Resource::core(&context.client, "", VOLUMES);
+        let resource = Resource::core(context.client(), "", VOLUMES);
         let bound = volume.pointer("/status/phase").and_then(Value::as_str) == Some("Bound");
         match wanted(&volume, VOLUME_FINALIZER) {
             Wanted::Add => write(&resource, volume, VOLUME_FINALIZER, true).await,

@@ -1,7 +1,7 @@
 //! What a controller is: which changes concern it, and what it does about them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use store::Key;
 
 use crate::event::Event;
-use crate::fleet::{Fleet, FleetError};
+use crate::fleet::{Fleet, FleetError, Identity};
 
 /// Kinds a controller looks at, by the names they are stored under, such as `roles.rbac.authorization.k8s.io`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,15 +71,21 @@ pub struct Request {
 
 /// What a reconcile has at hand.
 pub struct Context {
-    /// Of the request's control plane, as the controller itself.
-    pub client: kube::Client,
     pub now: jiff::Timestamp,
+    pub(crate) client: OnceLock<kube::Client>,
+    pub(crate) identity: Identity,
     pub(crate) control_plane: CompactString,
     pub(crate) fleet: Arc<dyn Fleet>,
     pub(crate) more: Mutex<Triggers>,
 }
 
 impl Context {
+    /// Of the request's control plane, as the controller itself. Made when it is first needed: most looks find
+    /// nothing to do.
+    pub fn client(&self) -> &kube::Client {
+        self.client.get_or_init(|| self.fleet.client(&self.control_plane, &self.identity))
+    }
+
     /// One object as it is stored. Needs no right of the controller's, as upstream's caches need none.
     pub async fn get(&self, kind: &str, namespace: &str, name: &str) -> Result<Option<Value>, Error> {
         Ok(self.fleet.get(&self.control_plane, &Key::new(kind, namespace, name)).await?)

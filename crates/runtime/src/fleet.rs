@@ -54,12 +54,8 @@ pub trait Fleet: Send + Sync + 'static {
     /// All objects of a kind, in one namespace or (empty) in all.
     async fn list(&self, control_plane: &str, kind: &str, namespace: &str) -> Result<Vec<Value>, FleetError>;
 
-    /// A client for one control plane; none if it is gone.
-    async fn client(
-        &self,
-        control_plane: &str,
-        identity: &Identity,
-    ) -> Result<Option<kube::Client>, FleetError>;
+    /// A client for one control plane, whether it is there or not: if not, all its answers are 404.
+    fn client(&self, control_plane: &str, identity: &Identity) -> kube::Client;
 
     /// How far this set of controllers had come, if it ever ran.
     async fn load(&self) -> Result<Option<Cursor>, FleetError>;

@@ -128,17 +128,9 @@ impl Fleet for InProcessFleet {
         }
     }
 
-    async fn client(
-        &self,
-        control_plane: &str,
-        identity: &Identity,
-    ) -> Result<Option<kube::Client>, FleetError> {
-        if self.plane(control_plane).await?.is_none() {
-            return Ok(None);
-        }
-        let service =
-            InProcess::new(self.server.clone(), control_plane, identity.user.clone(), identity.agent.clone());
-        Ok(Some(kube::Client::new(service, "default")))
+    fn client(&self, control_plane: &str, identity: &Identity) -> kube::Client {
+        let Identity { user, agent } = identity.clone();
+        kube::Client::new(InProcess::new(self.server.clone(), control_plane, user, agent), "default")
     }
 
     async fn load(&self) -> Result<Option<Cursor>, FleetError> {

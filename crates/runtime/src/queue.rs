@@ -220,6 +220,11 @@ impl Queue {
         })
     }
 
+    /// The first change that asked for a key and is not done yet.
+    pub fn since(&self, item: &Item) -> Option<Position> {
+        self.entries.get(item).map(|entry| entry.since)
+    }
+
     /// The first change that is not done.
     pub fn oldest(&self) -> Option<Position> {
         self.entries.values().map(|entry| entry.since).min()

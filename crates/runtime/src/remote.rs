@@ -140,8 +140,8 @@ impl Fleet for RemoteFleet {
         }
     }
 
-    async fn client(&self, control_plane: &str, _: &Identity) -> Result<Option<kube::Client>, FleetError> {
-        Ok((control_plane == self.name).then(|| self.client.clone()))
+    fn client(&self, _: &str, _: &Identity) -> kube::Client {
+        self.client.clone()
     }
 
     async fn load(&self) -> Result<Option<Cursor>, FleetError> {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::stream::ReadyChunks;
@@ -310,10 +310,12 @@ impl Loop {
             Some(Ended::Reconciled { item, outcome, more }) => {
                 self.reconciles -= 1;
                 let now = Instant::now();
+                // What follows from a change is done when that change is.
+                let since = self.queue.since(&item).unwrap_or(self.read);
                 for (key, delay) in more.keys {
                     let request = crate::Request { control_plane: item.request.control_plane.clone(), key };
                     let more = Item { controller: item.controller, request };
-                    self.queue.add(more, self.read, delay, now);
+                    self.queue.add(more, since, delay, now);
                 }
                 self.queue.done(&item, outcome, now, rand::random());
                 self.queue.shrink();
@@ -480,12 +482,10 @@ async fn reconcile(fleet: Arc<dyn Fleet>, member: Member, shared: Arc<Shared>, i
 }
 
 async fn attempt(fleet: &Arc<dyn Fleet>, member: &Member, item: &Item) -> Result<(Next, Triggers), Error> {
-    let Some(client) = fleet.client(&item.request.control_plane, &member.identity).await? else {
-        return Ok((Next::Done, Triggers::default()));
-    };
     let context = Context {
-        client,
         now: jiff::Timestamp::now(),
+        client: OnceLock::new(),
+        identity: member.identity.clone(),
         control_plane: item.request.control_plane.clone(),
         fleet: fleet.clone(),
         more: Mutex::default(),
@@ -493,3 +493,7 @@ async fn attempt(fleet: &Arc<dyn Fleet>, member: &Member, item: &Item) -> Result
     let next = member.controller.reconcile(&context, &item.request).await?;
     Ok((next, context.more.into_inner()))
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -1,5 +1,6 @@
 //! What is to happen to the dependants of an object that is going or gone.
 
+use futures::future::join_all;
 use objects::{Value, meta};
 use runtime::{Error, Key, Next};
 use serde_json::json;
@@ -10,6 +11,8 @@ use apiserver::surface::Row;
 
 /// Dependants read from the index at once.
 const PAGE: usize = 256;
+/// Written at once: the store commits them together.
+const AT_ONCE: usize = 32;
 
 /// A walk over the places of an owner's dependants, in pages.
 struct Walk<'a> {
@@ -117,18 +120,24 @@ impl Scene<'_> {
         while let Some(page) = walk.page().await? {
             all.extend(page);
         }
-        for at in &all {
-            let Some(dependant) = self.get(at).await? else { continue };
-            let Some(row) = self.row(&at.kind) else { continue };
-            let kept = Owner::all(&dependant).into_iter().filter(|one| one.uid != uid);
-            let kept: Vec<Value> = kept.map(|one| one.reference.clone()).collect();
-            match self.rewrite_owners(&self.resource(&row, &at.namespace), at, &dependant, kept).await {
-                Err(error) if error.code() != Some(404) => return Err(error),
-                _ => {}
-            }
+        for some in all.chunks(AT_ONCE) {
+            let outcomes = join_all(some.iter().map(|dependant| self.forget(dependant, uid))).await;
+            outcomes.into_iter().collect::<Result<(), Error>>()?;
         }
         self.remove_finalizer(row, key, owner, ORPHAN).await?;
         Ok(Next::Done)
+    }
+
+    /// A dependant forgets one of its owners.
+    async fn forget(&self, at: &Key, uid: &str) -> Result<(), Error> {
+        let Some(dependant) = self.get(at).await? else { return Ok(()) };
+        let Some(row) = self.row(&at.kind) else { return Ok(()) };
+        let kept = Owner::all(&dependant).into_iter().filter(|one| one.uid != uid);
+        let kept: Vec<Value> = kept.map(|one| one.reference.clone()).collect();
+        match self.rewrite_owners(&self.resource(&row, &at.namespace), at, &dependant, kept).await {
+            Err(error) if error.code() != Some(404) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     async fn remove_finalizer(

@@ -49,7 +49,7 @@ impl Scene<'_> {
             "firstTimestamp": now, "lastTimestamp": now, "count": 1,
         });
         if let Err(error) =
-            crate::resource::ensure(&Resource::core(&self.context.client, namespace, "events"), &event).await
+            crate::resource::ensure(&Resource::core(self.context.client(), namespace, "events"), &event).await
         {
             tracing::debug!(%error, "an event about an owner reference cannot be written");
         }

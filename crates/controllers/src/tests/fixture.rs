@@ -123,7 +123,7 @@ impl Fixture {
             agent: HeaderValue::from_static("test"),
         };
         let fleet = Arc::new(InProcessFleet::new(self.engine.clone()));
-        let client = fleet.client(name, &identity).await.unwrap().unwrap();
+        let client = fleet.client(name, &identity);
         Plane { name: name.to_owned(), client, id, fleet, store: self.store.clone() }
     }
 }

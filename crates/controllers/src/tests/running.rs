@@ -117,3 +117,46 @@ async fn control_planes_are_kept_apart() {
     b.settle().await;
     assert!(b.get("configmaps", "n", "map").await.is_some());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_due_later_survives_a_restart() {
+    let mut f = Fixture::new().await;
+    let a = f.plane("a").await;
+    let end = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(3);
+    let data =
+        json!({"token-id": "passes", "token-secret": "0123456789abcdef", "expiration": end.to_string()});
+    a.create(json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token", "stringData": data,
+        "metadata": {"name": "bootstrap-token-passes", "namespace": "kube-system"},
+    }))
+    .await;
+    a.settle().await;
+    assert_eq!(f.handle().depth().parked, 1);
+    f.stop().await;
+    drop(a);
+    let mut f = f.reopen().await;
+    f.start();
+    let a = f.plane("a").await;
+    a.gone("secrets", "kube-system", "bootstrap-token-passes").await;
+    assert_eq!(f.handle().metrics().sweeps.load(Ordering::Relaxed), 0);
+}
+
+/// The same controllers on a control plane that is only known by its client: discovery, lists and watches.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_remote_control_plane_is_a_fleet_too() {
+    let f = Fixture::stopped().await;
+    let a = f.plane("a").await;
+    a.namespace("before").await;
+    let fleet = std::sync::Arc::new(runtime::RemoteFleet::new("somewhere", a.client.clone()));
+    let stop = tokio_util::sync::CancellationToken::new();
+    let controllers: Vec<Box<dyn runtime::Controller>> =
+        vec![Box::new(crate::ServiceAccounts), Box::new(crate::RoleAggregation)];
+    let running = tokio::spawn(runtime::run(fleet, controllers, stop.clone()));
+    a.there("serviceaccounts", "before", "default").await;
+    a.namespace("after").await;
+    a.there("serviceaccounts", "after", "default").await;
+    a.delete("serviceaccounts", "after", "default", None).await;
+    a.there("serviceaccounts", "after", "default").await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}

@@ -1,0 +1,306 @@
+//! The loop on a fleet that is only a list of changes, with the clock in our hands.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use futures::stream;
+use objects::Value;
+use serde_json::json;
+use store::Key;
+use tokio::sync::{Notify, broadcast};
+
+use super::*;
+use crate::Request;
+use crate::event::Change;
+
+struct FakeFleet {
+    changes: broadcast::Sender<(u64, &'static str, String)>,
+    existing: Vec<(&'static str, String)>,
+    position: Mutex<u64>,
+    cursor: Mutex<Option<Cursor>>,
+    expired: bool,
+}
+
+fn event(plane: &str, name: &str, change: Change, position: u64) -> Event {
+    let object = json!({"metadata": {"name": name}});
+    Event::plain(plane.into(), Key::new("things", "", name), change, Position(position), object)
+}
+
+impl FakeFleet {
+    fn new() -> FakeFleet {
+        let changes = broadcast::Sender::new(100_000);
+        FakeFleet {
+            changes,
+            existing: Vec::new(),
+            position: Mutex::new(0),
+            cursor: Mutex::new(Some(Cursor::default())),
+            expired: false,
+        }
+    }
+
+    fn change(&self, plane: &'static str, name: impl Into<String>) {
+        let mut position = self.position.lock();
+        *position += 1;
+        let _ = self.changes.send((*position, plane, name.into()));
+    }
+}
+
+#[async_trait]
+impl Fleet for FakeFleet {
+    async fn follow(&self, _: &Kinds, from: Position) -> Result<Stream, FleetError> {
+        if self.expired && from == Position(0) {
+            return Err(FleetError::Expired(from));
+        }
+        let changes = self.changes.subscribe();
+        Ok(Box::pin(stream::unfold(changes, async |mut changes| {
+            let (position, plane, name) = changes.recv().await.ok()?;
+            Some((Ok(event(plane, &name, Change::Updated, position)), changes))
+        })))
+    }
+
+    fn sweep(&self, _: &Kinds, _: Option<CompactString>, _: Position) -> Stream {
+        let all: Vec<_> =
+            self.existing.iter().map(|(plane, name)| Ok(event(plane, name, Change::Existing, 0))).collect();
+        Box::pin(stream::iter(all))
+    }
+
+    async fn position(&self) -> Result<Position, FleetError> {
+        Ok(Position((*self.position.lock()).max(1)))
+    }
+
+    async fn get(&self, _: &str, _: &Key) -> Result<Option<Value>, FleetError> {
+        Ok(None)
+    }
+
+    async fn list(&self, _: &str, _: &str, _: &str) -> Result<Vec<Value>, FleetError> {
+        Ok(Vec::new())
+    }
+
+    fn client(&self, _: &str, _: &Identity) -> kube::Client {
+        unreachable!("nobody asks")
+    }
+
+    async fn load(&self) -> Result<Option<Cursor>, FleetError> {
+        Ok(self.cursor.lock().clone())
+    }
+
+    async fn save(&self, cursor: &Cursor) -> Result<(), FleetError> {
+        *self.cursor.lock() = Some(cursor.clone());
+        Ok(())
+    }
+}
+
+/// Notes what it does, and does what the names say.
+#[derive(Default)]
+struct Scribe {
+    done: Mutex<Vec<String>>,
+    tries: AtomicUsize,
+    running: AtomicUsize,
+    most: AtomicUsize,
+    gate: Notify,
+}
+
+#[async_trait]
+impl Controller for Arc<Scribe> {
+    fn name(&self) -> &'static str {
+        "scribe"
+    }
+
+    fn kinds(&self) -> Kinds {
+        Kinds::these(["things"])
+    }
+
+    fn triggers(&self, event: &Event, triggers: &mut Triggers) {
+        triggers.now(event.key.clone());
+    }
+
+    async fn reconcile(&self, context: &Context, request: &Request) -> Result<Next, Error> {
+        let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(running, Ordering::SeqCst);
+        let name = request.key.name.as_str();
+        let tries = self.tries.fetch_add(1, Ordering::SeqCst) + 1;
+        let outcome = match name {
+            "fails thrice" if tries <= 3 => Err(Error::failed("not yet")),
+            "panics once" if tries <= 1 => {
+                self.running.fetch_sub(1, Ordering::SeqCst);
+                panic!("as told")
+            }
+            "waits" => {
+                self.gate.notified().await;
+                Ok(Next::Done)
+            }
+            "parent" => {
+                context.enqueue(Key::new("things", "", "child"));
+                Ok(Next::Done)
+            }
+            "later" if tries <= 1 => Ok(Next::After(Duration::from_secs(3_600))),
+            name if name.starts_with("slow") => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                Ok(Next::Done)
+            }
+            _ => Ok(Next::Done),
+        };
+        if outcome.is_ok() {
+            self.done.lock().push(format!("{}/{name}", request.control_plane));
+        }
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        outcome
+    }
+}
+
+struct Scene {
+    fleet: Arc<FakeFleet>,
+    scribe: Arc<Scribe>,
+    stop: CancellationToken,
+    handle: Handle,
+    running: tokio::task::JoinHandle<Result<(), FleetError>>,
+}
+
+impl Scene {
+    async fn new(fleet: FakeFleet, options: Options) -> Scene {
+        let (fleet, scribe, stop) = (Arc::new(fleet), Arc::new(Scribe::default()), CancellationToken::new());
+        let runtime = Runtime::new(fleet.clone(), vec![Box::new(scribe.clone())], options);
+        let handle = runtime.handle();
+        let running = tokio::spawn(runtime.run(stop.clone()));
+        let scene = Scene { fleet, scribe, stop, handle, running };
+        scene.pass(1).await;
+        scene
+    }
+
+    /// Time passes, and all that is due in it happens.
+    async fn pass(&self, milliseconds: u64) {
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+    }
+
+    fn done(&self) -> Vec<String> {
+        self.scribe.done.lock().clone()
+    }
+
+    async fn end(self) -> Option<Cursor> {
+        self.stop.cancel();
+        self.running.await.unwrap().unwrap();
+        let cursor = self.fleet.cursor.lock().clone();
+        cursor
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_and_panics_are_tried_again() {
+    for (name, tries) in [("fails thrice", 4), ("panics once", 2)] {
+        let scene = Scene::new(FakeFleet::new(), Options::default()).await;
+        scene.fleet.change("a", name);
+        scene.pass(1_000).await;
+        assert_eq!(scene.done(), [format!("a/{name}")]);
+        assert_eq!(scene.scribe.tries.load(Ordering::SeqCst), tries, "{name}");
+        let metrics = scene.handle.metrics().controller("scribe").unwrap();
+        assert_eq!(metrics.failures.load(Ordering::Relaxed), tries as u64 - 1);
+        assert_eq!(metrics.reconciles.load(Ordering::Relaxed), tries as u64);
+        assert_eq!(scene.end().await, Some(Cursor { position: Position(1), parked: vec![] }));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_are_bounded_and_a_noisy_control_plane_waits_for_itself() {
+    let options = Options { workers: 4, share: 2, ..Options::default() };
+    let scene = Scene::new(FakeFleet::new(), options).await;
+    for index in 0..50 {
+        scene.fleet.change("noisy", format!("slow {index}"));
+    }
+    scene.pass(15).await;
+    assert_eq!(scene.scribe.most.load(Ordering::SeqCst), 2, "its share");
+    scene.fleet.change("quiet", "slow");
+    scene.pass(15).await;
+    assert!(scene.done().contains(&"quiet/slow".to_owned()), "{:?}", scene.done());
+    assert!(scene.done().len() < 15);
+    scene.pass(500).await;
+    assert_eq!(scene.done().len(), 51);
+    assert!(scene.scribe.most.load(Ordering::SeqCst) <= 4);
+    assert_eq!(scene.handle.depth(), QueueDepth::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_lets_what_runs_end() {
+    let scene = Scene::new(FakeFleet::new(), Options::default()).await;
+    scene.fleet.change("a", "waits");
+    scene.pass(10).await;
+    scene.stop.cancel();
+    scene.pass(1_000).await;
+    assert!(!scene.running.is_finished());
+    scene.scribe.gate.notify_one();
+    let scribe = scene.scribe.clone();
+    assert_eq!(scene.end().await, Some(Cursor { position: Position(1), parked: vec![] }));
+    assert_eq!(*scribe.done.lock(), ["a/waits"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_end_in_time_is_left_to_the_next_start() {
+    let scene = Scene::new(FakeFleet::new(), Options::default()).await;
+    scene.fleet.change("a", "waits");
+    scene.pass(10).await;
+    let cursor = scene.end().await.unwrap();
+    let names: Vec<_> = cursor.parked.iter().map(|parked| parked.request.key.name.as_str()).collect();
+    assert_eq!((cursor.position, names), (Position(1), vec!["waits"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn parked_keys_survive_a_restart() {
+    let scene = Scene::new(FakeFleet::new(), Options::default()).await;
+    scene.fleet.change("a", "later");
+    scene.pass(10).await;
+    assert_eq!(scene.handle.depth().parked, 1);
+    let cursor = scene.end().await;
+    let fleet = FakeFleet { cursor: Mutex::new(cursor), ..FakeFleet::new() };
+    let scene = Scene::new(fleet, Options::default()).await;
+    scene.pass(10).await;
+    assert_eq!(scene.done(), [] as [&str; 0]);
+    scene.pass(3_601_000).await;
+    assert_eq!(scene.done(), ["a/later"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_may_ask_for_more() {
+    let scene = Scene::new(FakeFleet::new(), Options::default()).await;
+    scene.fleet.change("a", "parent");
+    scene.pass(10).await;
+    assert_eq!(scene.done(), ["a/parent", "a/child"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_missed_is_swept() {
+    let existing = (0..5_000).map(|index| ("a", format!("{index}"))).collect();
+    let fleet = FakeFleet { expired: true, existing, ..FakeFleet::new() };
+    let options = Options { swept_keys: 100, ..Options::default() };
+    let scene = Scene::new(fleet, options).await;
+    scene.pass(100).await;
+    assert_eq!(scene.done().len(), 5_000);
+    assert_eq!(scene.handle.metrics().sweeps.load(Ordering::Relaxed), 1);
+    scene.handle.sweep("a").await;
+    scene.pass(100).await;
+    assert_eq!(scene.done().len(), 10_000);
+    assert!(scene.end().await.unwrap().position > Position(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_happens_while_nothing_happens() {
+    let scene = Scene::new(FakeFleet::new(), Options::default()).await;
+    scene.fleet.change("a", "thing");
+    scene.pass(60_000).await;
+    let before = scene.handle.metrics().wakeups.load(Ordering::Relaxed);
+    scene.pass(3_600_000).await;
+    assert_eq!(scene.handle.metrics().wakeups.load(Ordering::Relaxed), before);
+    assert_eq!(scene.handle.metrics().saves.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_many_parked_keys_hold_the_position() {
+    let scene = Scene::new(FakeFleet::new(), Options { workers: 1, share: 1, ..Options::default() }).await;
+    scene.fleet.change("a", "done");
+    scene.pass(10).await;
+    scene.fleet.change("a", "waits");
+    for index in 0..=LISTED {
+        scene.fleet.change("a", format!("{index}"));
+    }
+    scene.pass(10_000).await;
+    let cursor = scene.fleet.cursor.lock().clone().unwrap();
+    assert_eq!(cursor, Cursor { position: Position(1), parked: vec![] });
+}
