@@ -133,13 +133,14 @@ pub async fn allocate(
     Ok(())
 }
 
-/// Charges an object to the quotas of its namespace, in the same transaction.
+/// Charges an object to its control plane, and to the quotas of its namespace in the same transaction.
 pub async fn charge(
     call: &Call,
     object: &Value,
     change: Change<'_>,
     operations: &mut Vec<Operation>,
 ) -> Result<(), Failure> {
+    allotment::check(call, object, change).await?;
     quota::charge(call, object, change, operations).await
 }
 
