@@ -93,7 +93,11 @@ pub struct Call {
     /// Held for as long as the request, and by a watch for as long as it lasts.
     pub seat: Option<Arc<Seat>>,
     warnings: Mutex<Vec<String>>,
+    notes: Mutex<Vec<Note>>,
 }
+
+/// An annotation for the audit log.
+pub type Note = (CompactString, String);
 
 impl Call {
     #[allow(clippy::too_many_arguments, reason = "made in one place, of what the stations found")]
@@ -134,6 +138,7 @@ impl Call {
             now,
             seat: None,
             warnings: Mutex::default(),
+            notes: Mutex::default(),
         })
     }
 
@@ -161,6 +166,7 @@ impl Call {
             now: self.now,
             seat: self.seat.clone(),
             warnings: Mutex::default(),
+            notes: Mutex::default(),
         }
     }
 
@@ -205,6 +211,15 @@ impl Call {
     /// Told to the client beside the answer.
     pub fn warn(&self, text: impl Into<String>) {
         self.warnings.lock().push(text.into());
+    }
+
+    /// Told to the audit log.
+    pub fn note(&self, key: impl Into<CompactString>, text: impl Into<String>) {
+        self.notes.lock().push((key.into(), text.into()));
+    }
+
+    pub fn notes(&self) -> Vec<Note> {
+        self.notes.lock().clone()
     }
 
     /// Seconds, as `metav1.Time` writes them.

@@ -6,8 +6,10 @@ use objects::{CompactString, Status};
 use store::{Store, StoreError};
 use tokio::sync::watch;
 
+use crate::audit;
 use crate::codec::Codec;
 use crate::control_plane::{ControlPlaneError, ControlPlanes};
+use crate::metrics::Metrics;
 use crate::paths::Documents;
 use crate::stations::authenticate::Credentials;
 use crate::stations::fairness::{Fairness, Limits};
@@ -25,6 +27,8 @@ pub struct Config {
     pub limits: Limits,
     /// A token that is the administrator of the hosting control plane.
     pub admin_token: Option<auth::Secret<String>>,
+    /// Where requests are told of, if they are.
+    pub audit: Option<audit::Log>,
 }
 
 /// The shared engine; cheap to hand around.
@@ -35,6 +39,7 @@ pub struct Engine {
     pub config: Config,
     pub fairness: Fairness,
     pub credentials: Credentials,
+    pub metrics: Metrics,
     pub(crate) documents: Documents,
     stopping: watch::Sender<bool>,
 }
@@ -42,10 +47,13 @@ pub struct Engine {
 impl Engine {
     pub fn new(store: Arc<dyn Store>, config: Config) -> Arc<Engine> {
         let codec = Codec::new(&config.data_key);
+        let metrics = Metrics::new(config.audit.as_ref());
+        let store = metrics.measured(store);
         Arc::new(Engine {
             planes: ControlPlanes::new(store.clone(), codec.clone()),
             fairness: Fairness::new(config.limits),
             credentials: Credentials::default(),
+            metrics,
             documents: Documents::default(),
             stopping: watch::Sender::new(false),
             store,

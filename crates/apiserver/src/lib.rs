@@ -11,19 +11,24 @@
 //! Not here: sockets (see `listener`), controllers (see `controllers`), configuration.
 
 mod admit;
+pub mod audit;
 mod body;
 pub mod call;
 pub mod codec;
+mod compress;
 pub mod control_plane;
 mod convert;
 mod crd;
 mod door;
 mod engine;
+#[cfg(test)]
+mod fixture;
 mod genesis;
 mod in_process;
 mod incoming;
 mod lifecycle;
 mod managed;
+pub mod metrics;
 mod owners;
 mod paths;
 mod present;
@@ -33,6 +38,7 @@ pub mod service;
 mod stations;
 mod subresources;
 pub mod surface;
+mod trail;
 mod verbs;
 mod webhook;
 mod write;

@@ -1,20 +1,23 @@
 //! The service: a request passes the stations in this order, and every failure leaves as a `Status`.
 
 use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderValue, Request, Response, header, request};
 use objects::{Reason, Status};
 use tower::Service;
 
-use crate::body::{Body, BoxError, status_response};
+use crate::body::{Body, BoxError};
 use crate::call::{Call, Head};
 use crate::engine::{Engine, no_control_plane};
 use crate::route::{Action, Target};
-use crate::{Door, paths, stations, subresources, verbs};
+use crate::trail::Trail;
+use crate::{Door, compress, paths, stations, subresources, verbs};
 
 /// A failed request. Boxed: it is the rare case and must not make every result large.
 #[derive(Debug)]
@@ -59,23 +62,36 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let engine = self.engine.clone();
-        Box::pin(async move {
-            let answered = handle(engine, request).await;
-            Ok(answered.unwrap_or_else(|failure| status_response(&failure.0)))
-        })
+        Box::pin(async move { Ok(answer(&engine, request).await) })
     }
 }
 
-async fn handle<B>(engine: Arc<Engine>, request: Request<B>) -> Answer
+/// The way there, and what is done about every answer: noted, counted, compressed.
+async fn answer<B>(engine: &Arc<Engine>, request: Request<B>) -> Response<Body>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let (mut parts, body) = request.into_parts();
+    let (parts, body) = request.into_parts();
+    let gzip = compress::accepts_gzip(&parts.headers);
+    let mut trail = Trail::begin(engine, &parts);
+    // What a panic leaves behind is this request's own: shared state is behind locks that do not poison.
+    let answered = AssertUnwindSafe(handle(engine, &mut trail, parts, body)).catch_unwind().await;
+    let response = match answered {
+        Ok(answered) => trail.end(answered).await,
+        Err(panic) => trail.panicked(panic).await,
+    };
+    compress::response(response, gzip)
+}
+
+async fn handle<B>(engine: &Arc<Engine>, trail: &mut Trail, mut parts: request::Parts, body: B) -> Answer
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
     let Some(door) = parts.extensions.remove::<Door>() else {
         return Err(Status::internal("the request came through no door").into());
     };
-    let audit_id = uuid::Uuid::new_v4().to_string();
 
     // The control plane at the door.
     let Some(plane) = engine.planes.find(&door.control_plane).await? else {
@@ -83,40 +99,52 @@ where
     };
     let head = Head::new(parts, door)?;
 
+    let target = Target::parse(&head.path);
+    trail.asked(&head, &target);
+
     // Who asks?
-    let user = stations::authenticate::user(&engine, &plane, &head).await?;
-    let user = stations::impersonate::user(&engine, &plane, &head, user).await?;
+    let caller = match stations::authenticate::user(engine, &plane, &head).await {
+        Ok(caller) => caller,
+        Err(failure) => {
+            trail.unidentified(&plane, &head, &target);
+            return Err(failure);
+        }
+    };
+    trail.identified(&plane, &head, &target, &caller).await;
+    let user = stations::impersonate::user(engine, &plane, &head, caller.clone()).await?;
+    if !Arc::ptr_eq(&user, &caller) {
+        trail.impersonates(&user);
+    }
 
     // Is there room for it?
-    let target = Target::parse(&head.path);
     let seat = Arc::new(engine.fairness.admit(&plane, &head, &target)?);
 
     // May they?
-    stations::authorize::request(&engine, &plane, &user, &head, &target).await?;
+    stations::authorize::request(engine, &plane, &user, &head, &target, trail).await?;
 
     let mut answer = match target {
-        Target::Path(path) => paths::answer(&engine, &plane, &head, &path).await,
+        Target::Path(path) => paths::answer(engine, &plane, &head, &path).await,
         Target::Resource(target) => {
             let surface = engine.planes.surface(&plane).await?;
             let Some(row) = surface.row(&target.group, &target.version, &target.resource).cloned() else {
                 return Err(no_control_plane().into());
             };
+            trail.found(&row, &target);
             let action = Action::of(&head.method, &target, head.wants_watch());
             let Some(action) = action else { return Err(method_not_allowed().into()) };
             let body = stations::decode::read_body(body, action).await?;
+            trail.body(&head.headers, &body);
             let mut call = Call::new(engine.clone(), plane, surface, row, user, target, action, head, body)?;
             call.seat = Some(seat);
-            if call.target.subresource.is_empty() {
+            let answered = if call.target.subresource.is_empty() {
                 verbs::answer(&call).await
             } else {
                 subresources::answer(&call).await
-            }
-            .map(|response| call.with_warnings(response))
+            };
+            trail.noted(&call);
+            answered.map(|response| call.with_warnings(response))
         }
     }?;
-    if let Ok(id) = HeaderValue::from_str(&audit_id) {
-        answer.headers_mut().insert("audit-id", id);
-    }
     answer.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     Ok(answer)
 }

@@ -32,6 +32,12 @@ pub struct UpOptions {
     /// text or json [default: text]
     #[arg(long, value_name = "FORMAT", env = "HANGAR_LOG_FORMAT")]
     pub log_format: Option<String>,
+    /// Write what is done in all control planes to this file, one JSON event a line [default: nowhere]
+    #[arg(long, value_name = "FILE", env = "HANGAR_AUDIT_LOG")]
+    pub audit_log: Option<PathBuf>,
+    /// How much to write of what, an audit.k8s.io/v1 Policy [default: writes and secrets, without contents]
+    #[arg(long, value_name = "FILE", env = "HANGAR_AUDIT_POLICY")]
+    pub audit_policy: Option<PathBuf>,
     /// A YAML file with any of these, in camelCase
     #[arg(long, value_name = "FILE", env = "HANGAR_CONFIG")]
     #[serde(skip)]
@@ -48,6 +54,14 @@ pub struct Configuration {
     pub store_dir: PathBuf,
     pub log_level: String,
     pub json_logs: bool,
+    pub audit: Option<Audit>,
+}
+
+/// Where to tell what is done, and how much of it.
+#[derive(Debug, Clone)]
+pub struct Audit {
+    pub log: PathBuf,
+    pub policy: Option<PathBuf>,
 }
 
 impl Configuration {
@@ -78,6 +92,11 @@ impl Configuration {
         if let Some(why) = objects::names::dns1123_subdomain(&domain).first() {
             bail!("--domain {domain:?} is not a domain: {why}");
         }
+        let audit = match (flags.audit_log.or(file.audit_log), flags.audit_policy.or(file.audit_policy)) {
+            (Some(log), policy) => Some(Audit { log, policy }),
+            (None, None) => None,
+            (None, Some(_)) => bail!("--audit-policy needs a file to write to: add --audit-log FILE"),
+        };
         Ok(Configuration {
             kubeconfig: flags.kubeconfig.or(file.kubeconfig).unwrap_or_else(|| data_dir.join("kubeconfig")),
             data_dir,
@@ -86,6 +105,7 @@ impl Configuration {
             store_dir,
             log_level: flags.log_level.or(file.log_level).unwrap_or_else(|| "info".to_owned()),
             json_logs: log_format == "json",
+            audit,
         })
     }
 }

@@ -35,9 +35,6 @@ pub async fn mutate(call: &Call, pod: &mut Value, change: Change<'_>) -> Result<
             let class = runtime(call, pod).await?;
             runtime_class::admit_pod(pod, class.as_ref()).map_err(|refusal| refused(call, pod, refusal))?;
             tolerations::default_pod(pod);
-            // Limits may have come from the namespace: the class of service follows from what is there now.
-            call.row.behaviour.defaults(pod);
-            call.row.behaviour.prepare_create(pod);
         }
         Change::Update { old, part: Part::Main } => {
             priority::keep_on_update(pod, old);
@@ -82,7 +79,7 @@ pub async fn validate(call: &Call, object: &Value, change: Change<'_>) -> Result
     if concerns && (change.is_main() || subresource == "ephemeralcontainers") {
         let policy = pod_security::Policy::of(&namespace(call).await?);
         let notes = pod_security::check_pod(&policy, object).map_err(|refusal| refused(call, object, refusal))?;
-        notes.warnings.into_iter().for_each(|warning| call.warn(warning));
+        tell(call, notes);
     }
     Ok(())
 }
@@ -110,6 +107,11 @@ pub async fn warn_workload(call: &Call, object: &Value) -> Result<(), Failure> {
         return Ok(());
     }
     let policy = pod_security::Policy::of(&namespace(call).await?);
-    pod_security::check_workload(&policy, object).warnings.into_iter().for_each(|warning| call.warn(warning));
+    tell(call, pod_security::check_workload(&policy, object));
     Ok(())
+}
+
+fn tell(call: &Call, notes: pod_security::Notes) {
+    notes.warnings.into_iter().for_each(|warning| call.warn(warning));
+    notes.audit.into_iter().for_each(|(key, text)| call.note(format!("pod-security.kubernetes.io/{key}"), text));
 }

@@ -13,6 +13,7 @@ use crate::body::{self, Body};
 use crate::call::Head;
 use crate::control_plane::ControlPlane;
 use crate::engine::{Engine, no_control_plane};
+use crate::metrics;
 use crate::service::{Answer, method_not_allowed};
 
 pub use openapi::Documents;
@@ -20,7 +21,7 @@ pub use openapi::Documents;
 /// The Kubernetes whose API this is.
 const MAJOR: &str = "1";
 const MINOR: &str = "36";
-const GIT_VERSION: &str = concat!("v1.36.0+hangar-", env!("CARGO_PKG_VERSION"));
+pub(crate) const GIT_VERSION: &str = concat!("v1.36.0+hangar-", env!("CARGO_PKG_VERSION"));
 
 const PATHS: [&str; 13] = [
     "/.well-known/openid-configuration",
@@ -45,6 +46,7 @@ pub async fn answer(engine: &Arc<Engine>, plane: &Arc<ControlPlane>, head: &Head
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts.as_slice() {
         ["healthz" | "livez" | "readyz", ..] => health(engine, head, &parts),
+        ["metrics"] => metrics::answer(engine, plane, head).await,
         ["version"] => Ok(body::json(200, &version())),
         ["api" | "apis", ..] => discovery::answer(engine, plane, head, &parts).await,
         ["openapi", rest @ ..] => openapi::answer(engine, plane, head, rest).await,

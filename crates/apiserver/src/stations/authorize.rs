@@ -9,6 +9,7 @@ use crate::control_plane::ControlPlane;
 use crate::engine::Engine;
 use crate::route::{Action, Target};
 use crate::service::{Failure, method_not_allowed};
+use crate::trail::Trail;
 
 /// Refuses a request its user may not make.
 pub async fn request(
@@ -17,11 +18,15 @@ pub async fn request(
     user: &UserInfo,
     head: &Head,
     target: &Target,
+    trail: &mut Trail,
 ) -> Result<(), Failure> {
     match target {
         Target::Path(path) => {
             let verb = head.method.as_str().to_ascii_lowercase();
-            check(engine, plane, user, &Attributes::path(&verb, path)).await
+            let attributes = Attributes::path(&verb, path);
+            let decision = decide(engine, plane, user, &attributes).await?;
+            trail.decided(&decision);
+            allowed(user, &attributes, &decision)
         }
         Target::Resource(target) => {
             let action = Action::of(&head.method, target, head.wants_watch()).ok_or_else(method_not_allowed)?;
@@ -32,7 +37,9 @@ pub async fn request(
                 .subresource(&target.subresource)
                 .namespace(&target.namespace)
                 .name(name);
-            check(engine, plane, user, &attributes).await
+            let decision = decide(engine, plane, user, &attributes).await?;
+            trail.decided(&decision);
+            allowed(user, &attributes, &decision)
         }
     }
 }
@@ -49,7 +56,10 @@ pub async fn check(
     user: &UserInfo,
     attributes: &Attributes<'_>,
 ) -> Result<(), Failure> {
-    let decision = decide(engine, plane, user, attributes).await?;
+    allowed(user, attributes, &decide(engine, plane, user, attributes).await?)
+}
+
+fn allowed(user: &UserInfo, attributes: &Attributes<'_>, decision: &Decision) -> Result<(), Failure> {
     if decision.allowed() {
         return Ok(());
     }

@@ -19,9 +19,11 @@ use wire::options::ResourceVersionMatch;
 use crate::body;
 use crate::call::{Call, revision};
 use crate::codec::{SchemaTag, Stored};
+use crate::metrics;
 use crate::present;
 use crate::read;
 use crate::service::{Answer, Failure};
+use crate::trail;
 use crate::verbs::list::wait_until;
 use crate::verbs::selection::Selection;
 
@@ -48,6 +50,7 @@ pub async fn watch(call: &Call) -> Answer {
         wait_until(call, asked).await?;
     }
 
+    let watching = trail::watching(call);
     let mut first = BytesMut::new();
     let mut chunks = VecDeque::new();
     let mut columns_sent = false;
@@ -59,6 +62,7 @@ pub async fn watch(call: &Call) -> Answer {
             }
             let stored = read::stored(call, entry)?;
             write_line(call, &mut first, "ADDED", &stored, &mut columns_sent).await?;
+            watching.delivered(1);
             if first.len() >= CHUNK {
                 chunks.push_back(first.split().freeze());
             }
@@ -96,6 +100,7 @@ pub async fn watch(call: &Call) -> Answer {
         told: from,
         columns_sent,
         ended: false,
+        watching,
     };
     let stream = futures::stream::unfold(watcher, |mut watcher| async move {
         let chunk = watcher.next().await?;
@@ -131,6 +136,7 @@ struct Watcher {
     told: Revision,
     columns_sent: bool,
     ended: bool,
+    watching: metrics::Watching,
 }
 
 impl Watcher {
@@ -150,6 +156,7 @@ impl Watcher {
                         match self.line(&event).await {
                             Ok(Some(line)) => {
                                 self.told = event.revision;
+                                self.watching.delivered(1);
                                 return Some(line);
                             }
                             Ok(None) => {}
