@@ -1,1 +1,46 @@
-//! (to be written)
+//! KubeFlex's whole job: `ControlPlane`s and `PostCreateHook`s, and the operator that makes them true.
+//!
+//! [`controllers`] gives the runtime its loops; [`install`] prepares the hosting control plane. [`Operator`] is the
+//! state machine; [`Host`] is what it asks of wherever control planes are made, and [`Embedded`] makes them tenants of
+//! this process. [`types`] is the table of what each type of control plane looks like.
+//!
+//! **Invariants:** every pass may be killed anywhere and run again from the top. A tenant is taken away only for the
+//! object it was made for. Names, keys, reasons and messages are KubeFlex's; what is ours is optional and additional.
+//!
+//! Not here: the command line, and controllers inside of control planes (see `controllers`).
+
+mod adopted;
+mod api;
+mod conditions;
+mod credentials;
+mod embedded;
+mod events;
+mod furniture;
+mod hooks;
+mod host;
+mod install;
+mod kubeconfig;
+pub mod names;
+mod operator;
+pub mod plane;
+mod removal;
+mod sync;
+#[cfg(test)]
+mod tests;
+pub mod types;
+
+use std::sync::Arc;
+
+use apiserver::Engine;
+use runtime::Controller;
+
+pub use embedded::{Embedded, operator};
+pub use host::{Doors, Host, HostError, Settings, Subject};
+pub use install::{built_in_hooks, definitions, install};
+pub use operator::Operator;
+
+/// The loops of an installation whose control planes are tenants of this process.
+pub fn controllers(engine: &Arc<Engine>, settings: Settings) -> Vec<Box<dyn Controller>> {
+    let host = Arc::new(Embedded::new(engine.clone(), settings));
+    vec![Box::new(Operator::new(host, engine.config.hosting.clone()))]
+}

@@ -1,0 +1,193 @@
+//! The host that needs nothing else: control planes are tenants of this process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::control_plane::{Charter, ControlPlane};
+use apiserver::service::Failure;
+use apiserver::{ApiServer, Beginning, Engine, InProcess};
+use async_trait::async_trait;
+use auth::pki::Issued;
+use auth::user::UserInfo;
+use http::HeaderValue;
+use store::Revision;
+
+use crate::host::{Doors, Host, HostError, Settings, Subject};
+use crate::names;
+use crate::plane::Plane;
+
+pub struct Embedded {
+    engine: Arc<Engine>,
+    settings: Settings,
+    /// Whether `NAME.DOMAIN` can be resolved by clients. If not, they are sent to a path of the server's address.
+    resolvable: bool,
+}
+
+impl Embedded {
+    pub fn new(engine: Arc<Engine>, settings: Settings) -> Self {
+        let resolvable = !is_local(&settings.domain);
+        Embedded { engine, settings, resolvable }
+    }
+
+    async fn find(&self, name: &str) -> Result<Option<Arc<ControlPlane>>, HostError> {
+        self.engine.planes.find(name).await.map_err(|error| HostError::Failed(error.to_string()))
+    }
+
+    /// The control plane that was made for this object.
+    async fn own(&self, plane: &Plane) -> Result<Arc<ControlPlane>, HostError> {
+        let found = self.find(&plane.name).await?.filter(|found| is_of(found, plane));
+        found.ok_or_else(|| HostError::Failed(format!("control plane {:?} is not there", plane.name)))
+    }
+
+    async fn beginning(&self, plane: &Plane) -> Result<Beginning, HostError> {
+        let Some(source) = &plane.spec.source else { return Ok(Beginning::Empty) };
+        if source.control_plane == self.engine.config.hosting {
+            return Err(HostError::Refused("the hosting control plane cannot be copied".to_owned()));
+        }
+        let Some(found) = self.find(&source.control_plane).await? else {
+            let why =
+                format!("spec.source.controlPlane: there is no control plane {:?}", source.control_plane);
+            return Err(HostError::Failed(why));
+        };
+        Ok(Beginning::Fork(found.id, source.revision.map(Revision)))
+    }
+}
+
+fn is_of(found: &ControlPlane, plane: &Plane) -> bool {
+    found.charter.owner.as_deref() == Some(&plane.uid)
+}
+
+/// Domains that only some resolvers know names below of.
+fn is_local(domain: &str) -> bool {
+    domain == "localhost" || domain.ends_with(".localhost")
+}
+
+fn failed(failure: Failure) -> HostError {
+    match failure.0.code {
+        400..500 => HostError::Refused(failure.0.message.clone()),
+        _ => HostError::Failed(failure.0.message.clone()),
+    }
+}
+
+#[async_trait]
+impl Host for Embedded {
+    async fn ensure(&self, plane: &Plane) -> Result<(), HostError> {
+        if plane.spec.isolation == "process" {
+            let why = "spec.isolation: control planes in processes of their own are not part of this version";
+            return Err(HostError::Refused(why.to_owned()));
+        }
+        if !plane.spec.store.is_empty() {
+            let why = format!(
+                "spec.store: there is no store {:?}; leave it empty for the one there is",
+                plane.spec.store
+            );
+            return Err(HostError::Refused(why));
+        }
+        match self.find(&plane.name).await? {
+            Some(found) if !is_of(&found, plane) => {
+                let why = format!(
+                    "the name {:?} is taken by a control plane that is not this object's",
+                    plane.name
+                );
+                Err(HostError::Refused(why))
+            }
+            Some(found) if found.charter.quota != plane.spec.quota => {
+                self.engine.set_quota(&plane.name, plane.spec.quota).await.map_err(failed)
+            }
+            Some(_) => Ok(()),
+            None => {
+                let charter = Charter { owner: Some(plane.uid.clone()), quota: plane.spec.quota };
+                let beginning = self.beginning(plane).await?;
+                self.engine.establish(&plane.name, charter, beginning).await.map(drop).map_err(failed)
+            }
+        }
+    }
+
+    async fn serves(&self, plane: &Plane) -> Result<bool, HostError> {
+        let Some(found) = self.find(&plane.name).await? else { return Ok(false) };
+        // What discovery is made from, and the rights of everybody in it.
+        Ok(self.engine.planes.surface(&found).await.is_ok()
+            && self.engine.planes.policy(&found).await.is_ok())
+    }
+
+    async fn remove(&self, plane: &Plane) -> Result<(), HostError> {
+        match self.find(&plane.name).await? {
+            Some(found) if is_of(&found, plane) => {
+                self.engine.delete_control_plane(&plane.name).await.map(drop).map_err(failed)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn doors(&self, plane: &Plane) -> Doors {
+        let Settings { domain, external_port, .. } = &self.settings;
+        let door = if self.resolvable {
+            format!("https://{}.{domain}:{external_port}", plane.name)
+        } else {
+            format!("{}/control-planes/{}", self.hosting_door(), plane.name)
+        };
+        // There is no cluster to be inside of: what is on this machine uses the same door.
+        Doors { in_cluster: door.clone(), off_cluster: door }
+    }
+
+    fn serving_authority(&self) -> &str {
+        &self.engine.config.serving_authority
+    }
+
+    async fn certificates(&self, plane: &Plane) -> Result<Vec<(&'static str, String)>, HostError> {
+        let own = self.own(plane).await?;
+        // Public halves only: who can read this Secret needs no means to become anybody.
+        Ok(vec![
+            ("ca.crt", self.serving_authority().to_owned()),
+            ("client-ca.crt", own.authority.certificate_pem()),
+            ("jwks.json", own.issuer.keys_document().to_string()),
+        ])
+    }
+
+    async fn issue(
+        &self,
+        plane: &Plane,
+        subject: Subject<'_>,
+        lifetime: Duration,
+    ) -> Result<Issued, HostError> {
+        let own = self.own(plane).await?;
+        self.engine.issue_client(&own, subject.user, subject.groups, lifetime).map_err(failed)
+    }
+
+    async fn trusts(
+        &self,
+        plane: &Plane,
+        certificate: &[u8],
+        subject: Subject<'_>,
+        after: Duration,
+    ) -> Result<bool, HostError> {
+        let own = self.own(plane).await?;
+        let later = self.engine.now() + after;
+        Ok(own.authority.verify_client(&[certificate], later).is_ok_and(|user| {
+            user.name == subject.user && subject.groups.iter().all(|group| user.is_in(group))
+        }))
+    }
+
+    async fn client(&self, plane: &Plane) -> Result<kube::Client, HostError> {
+        self.own(plane).await?;
+        let user = Arc::new(operator());
+        let agent = HeaderValue::from_static(names::HOOK_MANAGER);
+        let service = InProcess::new(ApiServer::new(self.engine.clone()), plane.name.as_str(), user, agent);
+        Ok(kube::Client::new(service, "default"))
+    }
+
+    fn hosting_door(&self) -> String {
+        format!("https://{}", self.engine.config.address)
+    }
+}
+
+/// Whom the operator acts as: hooks may make anything, so it may do everything.
+pub fn operator() -> UserInfo {
+    let account = UserInfo::service_account(names::SYSTEM_NAMESPACE, names::OPERATOR_ACCOUNT, "");
+    let groups = account.groups.iter().cloned().chain([auth::user::MASTERS.to_owned()]);
+    UserInfo::new(account.name.clone(), groups).authenticated()
+}

@@ -1,0 +1,195 @@
+//! The objects that a hosted control plane has in the hosting one, as they should be. Pure.
+//!
+//! What KubeFlex runs as pods is here one process for all, so the workloads are stand-ins: under the names that
+//! people and scripts wait for, with a status that is written by the operator and true.
+
+use jiff::Timestamp;
+use objects::Value;
+use serde_json::json;
+
+use crate::api::Place;
+use crate::conditions::{self, Condition};
+use crate::host::Settings;
+use crate::names;
+use crate::plane::Plane;
+use crate::types::{Hosted, Workload};
+
+/// An object with the place where it belongs.
+pub struct Wanted {
+    pub place: Place,
+    pub object: Value,
+}
+
+/// Kinds of owned objects: apiVersion, kind, plural.
+const KINDS: [(&str, &str, &str); 9] = [
+    ("v1", "Namespace", "namespaces"),
+    ("v1", "Service", "services"),
+    ("v1", "Secret", "secrets"),
+    ("v1", "ServiceAccount", "serviceaccounts"),
+    ("networking.k8s.io/v1", "Ingress", "ingresses"),
+    ("apps/v1", "Deployment", "deployments"),
+    ("apps/v1", "StatefulSet", "statefulsets"),
+    ("batch/v1", "Job", "jobs"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings"),
+];
+
+/// Puts what every owned object has around what is particular to this one.
+pub fn owned(plane: &Plane, kind: &str, name: &str, rest: Value) -> Wanted {
+    let (api_version, plural) =
+        KINDS.iter().find(|row| row.1 == kind).map_or(("v1", ""), |(version, _, plural)| (version, plural));
+    let cluster_wide = matches!(kind, "Namespace" | "ClusterRoleBinding");
+    let namespace = if cluster_wide { "" } else { plane.namespace.as_str() };
+    let mut object = json!({
+        "apiVersion": api_version, "kind": kind,
+        "metadata": {"name": name, "ownerReferences": [plane.owner_reference()]},
+    });
+    if !cluster_wide {
+        object["metadata"]["namespace"] = namespace.into();
+    }
+    for (field, value) in rest.as_object().into_iter().flatten() {
+        if field == "metadata" {
+            for (field, value) in value.as_object().into_iter().flatten() {
+                object["metadata"][field] = value.clone();
+            }
+        } else {
+            object[field] = value.clone();
+        }
+    }
+    Wanted { place: Place::new(api_version, plural, namespace, name), object }
+}
+
+pub fn namespace(plane: &Plane) -> Wanted {
+    owned(plane, "Namespace", &plane.namespace, json!({}))
+}
+
+fn service_name<'a>(plane: &'a Plane, row: &'a Hosted) -> &'a str {
+    row.service.unwrap_or(&plane.name)
+}
+
+/// Of type ClusterIP, where KubeFlex has node ports: there are no nodes here, and a few thousand of them at most.
+pub fn service(plane: &Plane, row: &Hosted) -> Wanted {
+    let spec = json!({
+        "type": "ClusterIP",
+        "selector": {"app": row.app},
+        "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": row.port}],
+    });
+    owned(plane, "Service", service_name(plane, row), json!({ "spec": spec }))
+}
+
+pub fn ingress(plane: &Plane, row: &Hosted, settings: &Settings) -> Wanted {
+    let backend = json!({"service": {"name": service_name(plane, row), "port": {"number": 443}}});
+    owned(
+        plane,
+        "Ingress",
+        &plane.name,
+        json!({
+            "metadata": {"annotations": {"nginx.ingress.kubernetes.io/ssl-passthrough": "true"}},
+            "spec": {
+                "ingressClassName": "nginx",
+                "rules": [{
+                    "host": format!("{}.{}", plane.name, settings.domain),
+                    "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]},
+                }],
+            },
+        }),
+    )
+}
+
+const IMAGE: &str = concat!("hangar:", env!("CARGO_PKG_VERSION"));
+const EXPLAINED: &str = "served by hangar itself; no pods are made of this";
+
+pub fn workload(plane: &Plane, workload: Workload) -> Wanted {
+    let (kind, name) = match workload {
+        Workload::Deployment(name) => ("Deployment", name),
+        Workload::StatefulSet(name) => ("StatefulSet", name),
+        Workload::Job(name) => ("Job", name),
+    };
+    let labels = json!({ "app": name });
+    let mut pod = json!({"containers": [{"name": name, "image": IMAGE, "imagePullPolicy": "IfNotPresent"}]});
+    let spec = match workload {
+        Workload::Deployment(_) => {
+            pod["priorityClassName"] = "system-node-critical".into();
+            json!({
+                "replicas": 1, "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": pod},
+            })
+        }
+        Workload::StatefulSet(_) => json!({
+            "replicas": 1, "serviceName": name, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        }),
+        Workload::Job(_) => {
+            pod["restartPolicy"] = "Never".into();
+            // Nothing has to run: the operator has already done what the job would do.
+            json!({"backoffLimit": 3, "template": {"spec": pod}})
+        }
+    };
+    let metadata = json!({
+        "labels": {"component": name, "tier": "control-plane"},
+        "annotations": {names::STAND_IN: EXPLAINED},
+    });
+    owned(plane, kind, name, json!({"metadata": metadata, "spec": spec}))
+}
+
+/// What the status of a stand-in has to say. `live` is the object as it is.
+pub fn workload_status(workload: Workload, live: &Value, serving: bool, now: Timestamp) -> Value {
+    let mut status = live.get("status").cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
+    let ready = i32::from(serving);
+    match workload {
+        Workload::Deployment(_) => {
+            let available = if serving {
+                Condition::new(
+                    "Available",
+                    true,
+                    "MinimumReplicasAvailable",
+                    "Deployment has minimum availability.",
+                )
+            } else {
+                let message = "Deployment does not have minimum availability.";
+                Condition::new("Available", false, "MinimumReplicasUnavailable", message)
+            };
+            conditions::set(&mut status, &available, now);
+            let done = Condition::new("Progressing", true, "NewReplicaSetAvailable", "");
+            conditions::set(&mut status, &done, now);
+            replicas(&mut status, live, ready);
+            status["unavailableReplicas"] = if serving { Value::Null } else { json!(1) };
+        }
+        Workload::StatefulSet(_) => {
+            replicas(&mut status, live, ready);
+            status["currentReplicas"] = ready.into();
+            status["currentRevision"] = "hangar".into();
+            status["updateRevision"] = "hangar".into();
+        }
+        Workload::Job(_) if status["succeeded"] != 1 => {
+            let at = objects::time::format(now);
+            let condition = |kind: &str, reason: &str, message: &str| {
+                json!({
+                    "type": kind, "status": "True", "reason": reason, "message": message,
+                    "lastProbeTime": at, "lastTransitionTime": at,
+                })
+            };
+            let message = "Reached expected number of succeeded pods";
+            status = json!({
+                "succeeded": 1, "ready": 0, "terminating": 0, "startTime": at, "completionTime": at,
+                "uncountedTerminatedPods": {},
+                "conditions": [
+                    condition("SuccessCriteriaMet", "CompletionsReached", message),
+                    condition("Complete", "CompletionsReached", message),
+                ],
+            });
+        }
+        Workload::Job(_) => {}
+    }
+    if let Some(fields) = status.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    status
+}
+
+fn replicas(status: &mut Value, live: &Value, ready: i32) {
+    status["observedGeneration"] = objects::meta::generation(live).into();
+    status["replicas"] = 1.into();
+    status["updatedReplicas"] = 1.into();
+    status["readyReplicas"] = ready.into();
+    status["availableReplicas"] = ready.into();
+}

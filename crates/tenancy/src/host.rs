@@ -1,0 +1,85 @@
+//! Where control planes are made: what the operator asks of a host, whatever it is.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use auth::pki::Issued;
+
+use crate::plane::Plane;
+
+/// How the control planes of an installation are reached, by its `kubeflex-config`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub domain: String,
+    pub external_port: u16,
+    pub host_container: String,
+    pub is_openshift: bool,
+}
+
+/// Where a control plane is reached from outside, and from inside of the hosting cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doors {
+    pub off_cluster: String,
+    pub in_cluster: String,
+}
+
+/// Who a client certificate is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    pub user: &'a str,
+    pub groups: &'a [&'a str],
+}
+
+#[derive(thiserror::Error, Debug)]
+pub enum HostError {
+    /// Somebody has to change something; trying again alone will not help.
+    #[error("{0}")]
+    Refused(String),
+    /// May be different next time.
+    #[error("{0}")]
+    Failed(String),
+}
+
+#[async_trait]
+pub trait Host: Send + Sync + 'static {
+    /// Makes the control plane, or finds that it has made it before and that it is as it should be.
+    async fn ensure(&self, plane: &Plane) -> Result<(), HostError>;
+
+    /// Whether it answers.
+    async fn serves(&self, plane: &Plane) -> Result<bool, HostError>;
+
+    /// Takes it away with all that is in it. Nothing happens to one that was made for another object.
+    async fn remove(&self, plane: &Plane) -> Result<(), HostError>;
+
+    fn settings(&self) -> &Settings;
+
+    fn doors(&self, plane: &Plane) -> Doors;
+
+    /// PEM: whom clients of its doors trust.
+    fn serving_authority(&self) -> &str;
+
+    /// What else the Secret `k8s-certs` has to show.
+    async fn certificates(&self, plane: &Plane) -> Result<Vec<(&'static str, String)>, HostError>;
+
+    async fn issue(
+        &self,
+        plane: &Plane,
+        subject: Subject<'_>,
+        lifetime: Duration,
+    ) -> Result<Issued, HostError>;
+
+    /// Whether a certificate (DER) is this subject's and still will be after a while.
+    async fn trusts(
+        &self,
+        plane: &Plane,
+        certificate: &[u8],
+        subject: Subject<'_>,
+        after: Duration,
+    ) -> Result<bool, HostError>;
+
+    /// A client that may do everything in it.
+    async fn client(&self, plane: &Plane) -> Result<kube::Client, HostError>;
+
+    /// The same for the hosting control plane, with a token for a service account there.
+    fn hosting_door(&self) -> String;
+}

@@ -1,0 +1,58 @@
+//! What the hosting control plane needs before anybody can create a `ControlPlane`.
+
+use objects::{Value, meta};
+use runtime::Error;
+use serde_json::json;
+
+use crate::api::{self, Place};
+use crate::host::Settings;
+use crate::names;
+
+const CONTROL_PLANES: &str = include_str!("definitions/controlplanes.yaml");
+const HOOKS: &str = include_str!("definitions/postcreatehooks.yaml");
+const BUILT_IN_HOOKS: [&str; 1] = [include_str!("definitions/hooks/openshift-crds.yaml")];
+
+fn read(text: &str) -> Value {
+    // Our own data, read by a test: it cannot fail here without failing there.
+    wire::yaml::decode(text.as_bytes()).map(|decoded| decoded.value).unwrap_or_default()
+}
+
+/// The two custom resource definitions.
+pub fn definitions() -> Vec<Value> {
+    [CONTROL_PLANES, HOOKS].map(read).to_vec()
+}
+
+/// Hooks that are there from the beginning. What users change in them stays theirs until the next start.
+pub fn built_in_hooks() -> Vec<Value> {
+    BUILT_IN_HOOKS.map(read).to_vec()
+}
+
+/// Applies everything; any number of times.
+pub async fn install(client: &kube::Client, settings: &Settings) -> Result<(), Error> {
+    for definition in definitions() {
+        let place =
+            Place::new("apiextensions.k8s.io/v1", "customresourcedefinitions", "", meta::name(&definition));
+        api::apply(client, &place, &definition, names::MANAGER, true).await?;
+    }
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names::SYSTEM_NAMESPACE}});
+    let place = Place::new("v1", "namespaces", "", names::SYSTEM_NAMESPACE);
+    api::apply(client, &place, &namespace, names::MANAGER, true).await?;
+    let config = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": names::SYSTEM_CONFIG, "namespace": names::SYSTEM_NAMESPACE},
+        "data": {
+            "domain": settings.domain,
+            "externalPort": settings.external_port.to_string(),
+            "hostContainer": settings.host_container,
+            "isOpenShift": settings.is_openshift.to_string(),
+        },
+    });
+    let place = Place::new("v1", "configmaps", names::SYSTEM_NAMESPACE, names::SYSTEM_CONFIG);
+    api::apply(client, &place, &config, names::MANAGER, true).await?;
+    for hook in built_in_hooks() {
+        let place = Place::new(names::API_VERSION, "postcreatehooks", "", meta::name(&hook));
+        api::apply(client, &place, &hook, names::MANAGER, true).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,313 @@
+//! The reconciler of `ControlPlane`s.
+//!
+//! Every pass goes through the same states in the same order, each of which finds its work done or does it:
+//!
+//! | state | is passed when |
+//! |---|---|
+//! | finalizer | the object cannot vanish without us |
+//! | namespace | `NAME-system` is there and is this object's |
+//! | provision | the control plane itself is there (a tenant, or the adopted cluster's account) |
+//! | credentials | the kubeconfig Secrets are there and good for months |
+//! | doors, workloads | Service, Ingress and stand-ins are as they should be: **Synced** |
+//! | serving | the API answers; the stand-ins' status says so |
+//! | hooks | all hooks are applied, and in wait mode what they made is ready |
+//! | ready | **Ready** |
+//!
+//! Deletion goes the other way: see `removal`. A pass may end anywhere, by an error or by a kill; the next one begins
+//! at the top and comes as far as it can.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use auth::user::UserInfo;
+use futures::future::try_join_all;
+use objects::{CompactString, Value, meta};
+use runtime::{Context, Controller, Error, Event, Key, Kinds, Next, Request, Triggers};
+use serde_json::{Value as Json, json};
+
+use crate::api::{self, Place};
+use crate::conditions::{self, Condition};
+use crate::events::{self, Severity};
+use crate::host::Host;
+use crate::plane::{Plane, Type};
+use crate::sync::{self, SyncError};
+use crate::types::{self, Hosted};
+use crate::{credentials, embedded, furniture, names, removal};
+
+/// The key under which certificates of all control planes are looked at.
+const RENEWAL: &str = "_renewal";
+/// Often enough: certificates are renewed months before they expire.
+const RENEWAL_EVERY: Duration = Duration::from_secs(12 * 3_600);
+/// When something refused is tried again although nothing changed that we see.
+const REFUSED_AGAIN: Duration = Duration::from_secs(60);
+
+pub struct Operator {
+    pub(crate) host: Arc<dyn Host>,
+    hosting: CompactString,
+    /// When certificates were last looked at, in seconds.
+    renewed: AtomicI64,
+}
+
+impl Operator {
+    /// `hosting` is the control plane that `ControlPlane` objects are in.
+    pub fn new(host: Arc<dyn Host>, hosting: impl Into<CompactString>) -> Self {
+        Operator { host, hosting: hosting.into(), renewed: AtomicI64::new(0) }
+    }
+}
+
+/// Kinds of which every change in `NAME-system` concerns the control plane NAME.
+const INSIDE: [&str; 10] = [
+    "services",
+    "secrets",
+    "serviceaccounts",
+    "configmaps",
+    "pods",
+    "deployments.apps",
+    "statefulsets.apps",
+    "daemonsets.apps",
+    "jobs.batch",
+    "ingresses.networking.k8s.io",
+];
+/// Kinds without a namespace that may be a control plane's.
+const OUTSIDE: [&str; 3] = [
+    "namespaces",
+    "clusterrolebindings.rbac.authorization.k8s.io",
+    "customresourcedefinitions.apiextensions.k8s.io",
+];
+
+#[async_trait]
+impl Controller for Operator {
+    fn name(&self) -> &'static str {
+        names::COMPONENT
+    }
+
+    fn identity(&self) -> UserInfo {
+        embedded::operator()
+    }
+
+    fn kinds(&self) -> Kinds {
+        let kinds = INSIDE.iter().chain(&OUTSIDE).chain(&[names::CONTROL_PLANES, names::HOOKS]);
+        Kinds::These(kinds.copied().map(CompactString::from).collect())
+    }
+
+    fn triggers(&self, event: &Event, triggers: &mut Triggers) {
+        if event.control_plane != self.hosting {
+            return;
+        }
+        let key = &event.key;
+        if event.is_of(names::CONTROL_PLANES) || event.is_of(names::HOOKS) {
+            triggers.now(key.clone());
+            return;
+        }
+        let concerned = match key.namespace.as_str() {
+            "" if event.is_of("namespaces") => names::control_plane_of(&key.name).map(str::to_owned),
+            "" => owner(event),
+            namespace => names::control_plane_of(namespace).map(str::to_owned),
+        };
+        if let Some(name) = concerned {
+            triggers.now(Key::new(names::CONTROL_PLANES, "", name));
+        }
+    }
+
+    async fn reconcile(&self, context: &Context, request: &Request) -> Result<Next, Error> {
+        match request.key.kind.as_str() {
+            RENEWAL => self.renew(context).await,
+            names::HOOKS => crate::hooks::changed(context, &request.key.name).await,
+            _ => self.control_plane(context, &request.key.name).await,
+        }
+    }
+}
+
+/// The control plane that something without a namespace belongs to.
+fn owner(event: &Event) -> Option<String> {
+    if !event.mentions(names::GROUP) && !event.mentions(names::RELEASE_NAMESPACE) {
+        return None;
+    }
+    let object = event.object()?;
+    let by_reference = meta::owner_references(object).iter().find(|owner| owner["kind"] == "ControlPlane");
+    if let Some(name) = by_reference.and_then(|owner| owner["name"].as_str()) {
+        return Some(name.to_owned());
+    }
+    names::control_plane_of(meta::annotation(object, names::RELEASE_NAMESPACE)?).map(str::to_owned)
+}
+
+/// Where a control plane's object is.
+pub(crate) fn place(name: &str) -> Place {
+    Place::new(names::API_VERSION, "controlplanes", "", name)
+}
+
+impl Operator {
+    async fn control_plane(&self, context: &Context, name: &str) -> Result<Next, Error> {
+        let Some(object) = context.get(names::CONTROL_PLANES, "", name).await? else { return Ok(Next::Done) };
+        let mut plane = Plane::read(object).map_err(Error::failed)?;
+        if meta::is_deleting(&plane.object) {
+            return removal::remove(self.host.as_ref(), context, &plane).await;
+        }
+        if !plane.has_finalizer() {
+            plane.object = add_finalizer(context, &plane).await?;
+        }
+        self.renew_in_time(context);
+        let before = plane.object.get("status").cloned().unwrap_or_default();
+        let mut status = if before.is_object() { before.clone() } else { json!({}) };
+        status["observedGeneration"] = meta::generation(&plane.object).into();
+
+        let next = match self.synchronise(context, &plane, &mut status).await {
+            Ok(next) => {
+                if conditions::set(&mut status, &Condition::synced(), context.now) {
+                    events::record(context, &plane.object, Severity::Normal, "SyncSuccess", "").await?;
+                }
+                self.finish(context, &plane, &before, &mut status).await?.unwrap_or(next)
+            }
+            Err(error) if error.is_conflict() => return Err(Error::failed(error)),
+            Err(error) => {
+                let why = error.to_string();
+                if conditions::set(&mut status, &Condition::not_synced(&why), context.now) {
+                    events::record(context, &plane.object, Severity::Warning, "SyncFail", &why).await?;
+                }
+                write_status(context, &plane, &before, &status).await?;
+                if !error.is_final() {
+                    return Err(Error::failed(why));
+                }
+                Next::After(REFUSED_AGAIN)
+            }
+        };
+        Ok(next)
+    }
+
+    /// Everything up to Synced.
+    async fn synchronise(
+        &self,
+        context: &Context,
+        plane: &Plane,
+        status: &mut Json,
+    ) -> Result<Next, SyncError> {
+        sync::ensure(context, plane, &furniture::namespace(plane)).await?;
+        match types::hosted(plane.spec.r#type) {
+            Some(row) => {
+                self.hosted(context, plane, row).await?;
+                status["secretRef"] = json!({
+                    "namespace": plane.namespace, "name": row.secret,
+                    "key": row.key, "inClusterKey": row.in_cluster_key,
+                });
+                status["endpoint"] = self.host.doors(plane).off_cluster.into();
+                limits(plane, row, status, context.now);
+                Ok(Next::Done)
+            }
+            None if plane.spec.r#type == Type::Host => {
+                crate::adopted::hosting(self.host.as_ref(), context, plane, status).await
+            }
+            None => crate::adopted::external(context, plane, status).await,
+        }
+    }
+
+    async fn hosted(&self, context: &Context, plane: &Plane, row: &Hosted) -> Result<(), SyncError> {
+        let host = self.host.as_ref();
+        host.ensure(plane).await?;
+        let mut wanted =
+            vec![furniture::service(plane, row), furniture::ingress(plane, row, host.settings())];
+        wanted.extend(row.workloads.iter().map(|workload| furniture::workload(plane, *workload)));
+        let objects = try_join_all(wanted.iter().map(|one| sync::ensure(context, plane, one)));
+        let (_, made) = futures::try_join!(credentials::ensure(host, context, plane, row), objects)?;
+        let serving = host.serves(plane).await?;
+        let stand_ins = row.workloads.iter().zip(wanted.iter().zip(&made).skip(2));
+        try_join_all(stand_ins.map(async |(workload, (wanted, live))| {
+            let status = furniture::workload_status(*workload, live, serving, context.now);
+            if live.get("status") != Some(&status) {
+                api::replace_status(context.client(), &wanted.place, &status).await?;
+            }
+            Ok::<_, SyncError>(())
+        }))
+        .await?;
+        Ok(())
+    }
+
+    /// Everything after Synced. Returns when to look again, if that is not up to what came before.
+    async fn finish(
+        &self,
+        context: &Context,
+        plane: &Plane,
+        before: &Json,
+        status: &mut Json,
+    ) -> Result<Option<Next>, Error> {
+        let serving = match types::hosted(plane.spec.r#type) {
+            Some(_) => self.host.serves(plane).await.map_err(Error::failed)?,
+            None => !conditions::find(status, "Reachable").is_some_and(|one| one["status"] == "False"),
+        };
+        if !serving {
+            conditions::set(status, &Condition::unavailable(), context.now);
+            write_status(context, plane, before, status).await?;
+            return Ok(Some(Next::After(Duration::from_secs(15))));
+        }
+        let outcome = crate::hooks::run(self.host.as_ref(), context, plane, status).await?;
+        let ready = if plane.spec.wait_for_post_create_hooks && !outcome.completed {
+            Condition::waiting_for_hooks()
+        } else {
+            Condition::available()
+        };
+        conditions::set(status, &ready, context.now);
+        write_status(context, plane, before, status).await?;
+        Ok(outcome.again.map(Next::After))
+    }
+
+    /// Certificates are looked at from time to time by one key for all, so that an idle control plane has no timer.
+    fn renew_in_time(&self, context: &Context) {
+        let (now, last) = (context.now.as_second(), self.renewed.load(Ordering::Relaxed));
+        if last == 0 && self.renewed.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            context.enqueue(Key::new(RENEWAL, "", ""));
+        }
+    }
+
+    async fn renew(&self, context: &Context) -> Result<Next, Error> {
+        let (now, last) = (context.now.as_second(), self.renewed.load(Ordering::Relaxed));
+        let due = last.saturating_add_unsigned(RENEWAL_EVERY.as_secs());
+        if now < due {
+            return Ok(Next::After(Duration::from_secs(due.abs_diff(now))));
+        }
+        self.renewed.store(now, Ordering::Relaxed);
+        for plane in context.list(names::CONTROL_PLANES, "").await? {
+            context.enqueue(Key::new(names::CONTROL_PLANES, "", meta::name(&plane)));
+        }
+        Ok(Next::After(RENEWAL_EVERY))
+    }
+}
+
+/// Says plainly what a control plane of this type does not do, and which wishes are not granted.
+fn limits(plane: &Plane, row: &Hosted, status: &mut Json, now: jiff::Timestamp) {
+    match row.missing {
+        Some(what) => {
+            let condition = Condition::new("WorkloadsSupported", false, "NotImplemented", what);
+            conditions::set(status, &condition, now);
+        }
+        None => conditions::remove(status, "WorkloadsSupported"),
+    }
+    if plane.spec.backend == "dedicated" {
+        let message = "the store is shared; the control plane has a range of keys of its own in it";
+        conditions::set(status, &Condition::new("StoreDedicated", false, "SharedStore", message), now);
+    } else {
+        conditions::remove(status, "StoreDedicated");
+    }
+}
+
+async fn add_finalizer(context: &Context, plane: &Plane) -> Result<Value, Error> {
+    let mut finalizers: Vec<Value> = meta::finalizers(&plane.object).map(Value::from).collect();
+    finalizers.push(names::FINALIZER.into());
+    // The version guards the list: nobody else's finalizer gets lost.
+    let version = meta::resource_version(&plane.object);
+    let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
+    api::merge(context.client(), &place(&plane.name), "", &patch).await
+}
+
+/// Writes a status if it is another than before.
+pub(crate) async fn write_status(
+    context: &Context,
+    plane: &Plane,
+    before: &Json,
+    status: &Json,
+) -> Result<(), Error> {
+    if before == status {
+        return Ok(());
+    }
+    api::optional(api::replace_status(context.client(), &place(&plane.name), status).await).map(drop)
+}

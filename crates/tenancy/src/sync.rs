@@ -1,0 +1,52 @@
+//! Making objects of the hosting control plane as they should be, and nothing when they are.
+
+use objects::{Value, meta};
+use runtime::{Context, Error};
+
+use crate::api;
+use crate::furniture::Wanted;
+use crate::host::HostError;
+use crate::names;
+use crate::plane::Plane;
+
+/// Why a control plane is not as it should be.
+#[derive(thiserror::Error, Debug)]
+pub enum SyncError {
+    #[error(transparent)]
+    Api(#[from] Error),
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// Nothing is wrong; something has to happen first.
+    #[error("{0}")]
+    Waiting(String),
+}
+
+impl SyncError {
+    /// Whether somebody else was quicker: not worth telling, only worth another look.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, SyncError::Api(error) if error.code() == Some(409))
+    }
+
+    /// Whether only a change can help.
+    pub fn is_final(&self) -> bool {
+        matches!(self, SyncError::Host(HostError::Refused(_)))
+    }
+}
+
+/// The object as it is afterwards. What others have added to it stays.
+pub async fn ensure(context: &Context, plane: &Plane, wanted: &Wanted) -> Result<Value, SyncError> {
+    let Wanted { place, object } = wanted;
+    let live = context.get(&place.storage_kind(), &place.namespace, &place.name).await?;
+    if let Some(live) = live {
+        if meta::is_deleting(&live) {
+            let what =
+                format!("{} {:?} is being deleted", object["kind"].as_str().unwrap_or_default(), place.name);
+            return Err(SyncError::Waiting(what));
+        }
+        // The template of a job cannot be changed; that it is there is enough.
+        if api::covers(&live, object) || (place.plural == "jobs" && plane.owns(&live)) {
+            return Ok(live);
+        }
+    }
+    Ok(api::apply(context.client(), place, object, names::MANAGER, true).await?)
+}

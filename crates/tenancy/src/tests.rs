@@ -1,0 +1,4 @@
+//! Scenarios on the real server and the real store: something is done as a user, and the end of it is waited for.
+
+mod fixture;
+mod lifecycle;
