@@ -153,6 +153,10 @@ impl ControlPlanes {
         if let Some(found) = self.held.get(name) {
             return Ok(Some(found));
         }
+        // Rows of the directory that begin like this are the server's own: the controllers' cursor.
+        if name.starts_with('_') {
+            return Ok(None);
+        }
         let Some(tenant) = self.store.tenant(name).await? else { return Ok(None) };
         let plane = Arc::new(self.open(&tenant)?);
         self.held.insert(plane.name.clone(), plane.clone());
