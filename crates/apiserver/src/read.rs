@@ -24,6 +24,12 @@ pub fn unreadable(error: serde_json::Error) -> Failure {
     Failure(Box::new(Status::internal("a stored object is not JSON")))
 }
 
+/// Whether an object can be under this key at all. Names to look up come from bodies and selectors that nobody has
+/// validated yet, and the store takes a key that cannot be for a mistake of its caller.
+pub fn is_possible(key: &store::Key) -> bool {
+    !key.name.is_empty() && !key.name.contains('\0') && !key.namespace.contains('\0')
+}
+
 /// An object as it is stored, by its storage type: what the server itself looks up on the way.
 pub async fn object(
     engine: &Engine,
@@ -41,6 +47,9 @@ pub async fn entry(
     plane: &ControlPlane,
     key: &store::Key,
 ) -> Result<Option<(Value, Revision)>, Failure> {
+    if !is_possible(key) {
+        return Ok(None);
+    }
     let Some(entry) = engine.store.get(plane.id, key).await? else { return Ok(None) };
     let stored = engine.codec.decode(&entry.key, &entry.value, entry.modified)?;
     Ok(Some((stored.to_value().map_err(unreadable)?, entry.modified)))
@@ -73,7 +82,11 @@ pub struct Current {
 
 /// The object a call names.
 pub async fn current(call: &Call, name: &str) -> Result<Option<Current>, Failure> {
-    let Some(entry) = call.engine.store.get(call.plane.id, &call.key(name)).await? else { return Ok(None) };
+    let key = call.key(name);
+    if !is_possible(&key) {
+        return Ok(None);
+    }
+    let Some(entry) = call.engine.store.get(call.plane.id, &key).await? else { return Ok(None) };
     let stored = stored(call, &entry)?;
     Ok(Some(Current { value: in_version(call, &call.row, &stored).await?, revision: entry.modified }))
 }

@@ -36,6 +36,12 @@ struct Labels {
     labels: Option<serde_json::Map<String, Value>>,
 }
 
+/// The value that a part of the key must have. One that no key has narrows nothing: the selector itself then finds
+/// nothing.
+fn narrowing<'a>(fields: &'a fields::Selector, field: &str) -> Option<&'a str> {
+    fields.exact(field).filter(|value| !value.contains('\0'))
+}
+
 impl Selection {
     pub fn of(call: &Call, options: &ListOptions) -> Result<Selection, Failure> {
         let (labels, fields) = (options.label_selector.clone(), options.field_selector.clone());
@@ -52,12 +58,12 @@ impl Selection {
         }
         let kind = call.row.storage_kind.clone();
         let namespace = match call.target.namespace.as_str() {
-            "" => fields.exact("metadata.namespace").map(CompactString::from).unwrap_or_default(),
+            "" => narrowing(&fields, "metadata.namespace").map(CompactString::from).unwrap_or_default(),
             namespace => namespace.into(),
         };
         let name = match call.target.name.as_str() {
             // The old `/watch/` paths name the object in the path.
-            "" => fields.exact("metadata.name").unwrap_or_default(),
+            "" => narrowing(&fields, "metadata.name").unwrap_or_default(),
             name => name,
         };
         let one_place = !namespace.is_empty() || !call.row.ty.is_namespaced();
