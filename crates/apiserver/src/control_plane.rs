@@ -94,6 +94,16 @@ impl std::fmt::Debug for ControlPlane {
     }
 }
 
+impl ControlPlane {
+    fn outdate(&self, kind: &str) {
+        if kind == CRD_KIND {
+            self.surface.outdate();
+        } else if POLICY_KINDS.contains(&kind) {
+            self.policy.outdate();
+        }
+    }
+}
+
 /// Something computed from objects of the control plane, until one of them is written.
 struct Derived<T>(RwLock<(u64, Option<Arc<T>>)>);
 
@@ -157,10 +167,18 @@ impl ControlPlanes {
         if name.starts_with('_') {
             return Ok(None);
         }
-        let Some(tenant) = self.store.tenant(name).await? else { return Ok(None) };
-        let plane = Arc::new(self.open(&tenant)?);
-        self.held.insert(plane.name.clone(), plane.clone());
-        Ok(Some(plane))
+        let mut tenant = self.store.tenant(name).await?;
+        while let Some(found) = tenant {
+            let plane = Arc::new(self.open(&found)?);
+            self.held.insert(plane.name.clone(), plane.clone());
+            // Whoever deleted it while it was being opened, and maybe made it again, had nothing to forget yet.
+            tenant = self.store.tenant(name).await?;
+            if tenant.as_ref().is_some_and(|now| now.id == found.id) {
+                return Ok(Some(plane));
+            }
+            self.forget(name);
+        }
+        Ok(None)
     }
 
     fn record(&self, tenant: &Tenant) -> Result<Record, ControlPlaneError> {
@@ -252,10 +270,11 @@ impl ControlPlanes {
 
     /// Told of every write, before it is acknowledged: what is held must not be older than what was answered.
     pub fn written(&self, plane: &ControlPlane, kind: &str) {
-        if kind == CRD_KIND {
-            plane.surface.outdate();
-        } else if POLICY_KINDS.contains(&kind) {
-            plane.policy.outdate();
+        plane.outdate(kind);
+        // The writer's own may no longer be the one that is held: two requests may have opened the control plane
+        // at once, and one that is not used for a while makes room for others.
+        if let Some(held) = self.held.peek(&plane.name) {
+            held.outdate(kind);
         }
     }
 }
@@ -268,4 +287,41 @@ const AUTHORITY_LIFETIME: std::time::Duration = std::time::Duration::from_secs(3
 
 fn record_key(name: &str) -> Key {
     Key::new(PKI_KIND, "", name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    #[tokio::test]
+    async fn a_write_is_known_to_whoever_asks_next() {
+        let fixture = Fixture::new().await;
+        let planes = &fixture.engine.planes;
+        let writer = planes.find("a").await.unwrap().unwrap();
+        // As if many others had been asked for since the writer began.
+        planes.forget("a");
+        let held = planes.find("a").await.unwrap().unwrap();
+        assert!(!Arc::ptr_eq(&writer, &held));
+        let (policy, surface) = (planes.policy(&held).await.unwrap(), planes.surface(&held).await.unwrap());
+        planes.written(&writer, "configmaps");
+        assert!(Arc::ptr_eq(&policy, &planes.policy(&held).await.unwrap()));
+        assert!(Arc::ptr_eq(&surface, &planes.surface(&held).await.unwrap()));
+        planes.written(&writer, POLICY_KINDS[0]);
+        assert!(!Arc::ptr_eq(&policy, &planes.policy(&held).await.unwrap()));
+        assert!(Arc::ptr_eq(&surface, &planes.surface(&held).await.unwrap()));
+        planes.written(&writer, CRD_KIND);
+        assert!(!Arc::ptr_eq(&surface, &planes.surface(&held).await.unwrap()));
+    }
+
+    #[tokio::test]
+    async fn a_deleted_one_is_not_found_again() {
+        let fixture = Fixture::new().await;
+        let old = fixture.engine.planes.find("a").await.unwrap().unwrap();
+        assert!(fixture.engine.delete_control_plane("a").await.is_ok_and(|deleted| deleted));
+        assert!(fixture.engine.planes.find("a").await.unwrap().is_none());
+        let new = fixture.engine.create_control_plane("a").await.map_err(|failure| failure.0).unwrap();
+        assert_ne!(new.id, old.id);
+        assert_eq!(fixture.engine.planes.find("a").await.unwrap().unwrap().id, new.id);
+    }
 }
