@@ -26,7 +26,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     step("format", cargo(&["fmt", "--all", "--check"]))?;
     step("tidy", Ok(())).and_then(|()| crate::tidy::run())?;
-    step("lint", cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]))?;
+    step(
+        "lint",
+        cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]),
+    )?;
     if installed("cargo-deny") {
         step("dependencies", cargo(&["deny", "check", "bans", "licenses", "sources"]))?;
     } else {
@@ -96,9 +99,16 @@ fn debian_kubectl(tools: &Path) {
     let unpacked = (|| -> anyhow::Result<()> {
         let scratch = tools.join("deb");
         std::fs::create_dir_all(&scratch)?;
-        if !Command::new("apt-get").args(["download", "-qq", DEBIAN_KUBECTL]).current_dir(&scratch).status()?.success() {
+        if !Command::new("apt-get")
+            .args(["download", "-qq", DEBIAN_KUBECTL])
+            .current_dir(&scratch)
+            .status()?
+            .success()
+        {
             run_command(Command::new("apt-get").args(["update", "-qq"]))?;
-            run_command(Command::new("apt-get").args(["download", "-qq", DEBIAN_KUBECTL]).current_dir(&scratch))?;
+            run_command(
+                Command::new("apt-get").args(["download", "-qq", DEBIAN_KUBECTL]).current_dir(&scratch),
+            )?;
         }
         let package = std::fs::read_dir(&scratch)?.flatten().map(|entry| entry.path());
         let package = package.filter(|path| path.extension().is_some_and(|e| e == "deb")).last();

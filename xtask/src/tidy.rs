@@ -88,7 +88,8 @@ fn files(findings: &mut Vec<String>) -> anyhow::Result<()> {
         let text = std::fs::read_to_string(&path)?;
         let lines = text.lines().count();
         if lines > LONGEST_FILE {
-            findings.push(format!("{}: {lines} lines, more than a person reads in one sitting", path.display()));
+            findings
+                .push(format!("{}: {lines} lines, more than a person reads in one sitting", path.display()));
         }
         for (number, line) in text.lines().enumerate() {
             if UNDONE.iter().any(|word| line.contains(word)) {

@@ -135,7 +135,8 @@ impl Codec {
     pub fn decode(&self, key: &Key, value: &Bytes, revision: Revision) -> Result<Stored, CodecError> {
         let damaged = || CodecError::Damaged(key.clone());
         let header = value.get(..HEADER).ok_or_else(damaged)?;
-        let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let word =
+            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let (tag, offset) = (SchemaTag(word(1)), word(5) as usize);
         let json = match header[0] {
             PLAIN => value.slice(HEADER..),
@@ -233,7 +234,10 @@ mod tests {
             assert_eq!(serde_json::from_slice::<Value>(&stored.to_bytes()).unwrap(), expected);
             assert_eq!(stored.to_value().unwrap(), expected);
             assert_eq!(stored.tag, SchemaTag(9));
-            assert!(codec.decode(&Key::new(kind, "ns", "other"), &bytes, Revision(1)).is_err() == (kind == "secrets"));
+            assert!(
+                codec.decode(&Key::new(kind, "ns", "other"), &bytes, Revision(1)).is_err()
+                    == (kind == "secrets")
+            );
             if kind == "secrets" {
                 assert!(Codec::new(&[8; 32]).decode(&key, &bytes, Revision(1)).is_err());
                 assert!(!bytes.windows(4).any(|w| w == b"meta"));
@@ -244,7 +248,9 @@ mod tests {
     #[test]
     fn an_object_is_served_as_it_was_stored_with_its_revision() {
         check(json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "n", "uid": "u"}}));
-        check(json!({"apiVersion": "v1", "metadata": {"uid": "u"}, "z": [1, {"metadata": {"resourceVersion": "5"}}]}));
+        check(
+            json!({"apiVersion": "v1", "metadata": {"uid": "u"}, "z": [1, {"metadata": {"resourceVersion": "5"}}]}),
+        );
         check(json!({"apiVersion": "v1", "metadata": {}}));
         check(json!({"apiVersion": "v1", "metadata": {"resourceVersion": "77", "a": "ü\u{0}"}}));
     }

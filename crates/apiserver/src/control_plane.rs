@@ -205,7 +205,12 @@ impl ControlPlanes {
     }
 
     /// The directory record of a new control plane, with keys of its own.
-    pub fn new_record(&self, name: &str, charter: Charter, now: jiff::Timestamp) -> Result<Bytes, ControlPlaneError> {
+    pub fn new_record(
+        &self,
+        name: &str,
+        charter: Charter,
+        now: jiff::Timestamp,
+    ) -> Result<Bytes, ControlPlaneError> {
         let failed = |why: String| ControlPlaneError::Keys(name.into(), why);
         let authority = Authority::generate(&format!("hangar-{name}"), now, AUTHORITY_LIFETIME);
         let authority = authority.map_err(|e| failed(e.to_string()))?;

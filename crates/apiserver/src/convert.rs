@@ -43,11 +43,13 @@ async fn to_version(
             let converted = builtins::convert(&value, &gv.with_kind(row.ty.kind.clone()));
             converted.ok_or_else(|| {
                 let from = objects::meta::api_version(&value);
-                Status::internal(format!("{} cannot be converted from {from} to {api_version}", row.ty.kind)).into()
+                Status::internal(format!("{} cannot be converted from {from} to {api_version}", row.ty.kind))
+                    .into()
             })
         }
         Source::Custom(custom) => {
-            let strategy = custom.definition.object.pointer("/spec/conversion/strategy").and_then(Value::as_str);
+            let strategy =
+                custom.definition.object.pointer("/spec/conversion/strategy").and_then(Value::as_str);
             if strategy == Some("Webhook") {
                 return crate::webhook::convert(engine, plane, &custom.definition, value, api_version).await;
             }

@@ -49,7 +49,9 @@ pub fn validate(call: &Call, object: &Value, old: Option<(&Value, Part)>) -> Err
     };
     if errors.is_empty() {
         errors.extend(validate_rules(object));
-        schemas::crd::warnings(object, old.map(|(old, _)| old)).into_iter().for_each(|warning| call.warn(warning));
+        schemas::crd::warnings(object, old.map(|(old, _)| old))
+            .into_iter()
+            .for_each(|warning| call.warn(warning));
     }
     errors
 }
@@ -77,8 +79,12 @@ pub async fn written(call: &Call, gone: bool) -> Result<(), Failure> {
         if crate::surface::condition_is_true(waiting, "NamesAccepted") || meta::is_deleting(waiting) {
             continue;
         }
-        let others: Vec<Value> =
-            all.iter().enumerate().filter(|(i, _)| *i != index).map(|(_, (other, _))| other.clone()).collect();
+        let others: Vec<Value> = all
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| *i != index)
+            .map(|(_, (other, _))| other.clone())
+            .collect();
         let mut accepted = waiting.clone();
         schemas::crd::establish(&mut accepted, Some(waiting), &others, &call.timestamp());
         if accepted == *waiting {

@@ -43,7 +43,9 @@ impl Engine {
     ) -> Result<Arc<ControlPlane>, Failure> {
         let wrong = objects::names::dns1123_label(name);
         if let Some(why) = wrong.first() {
-            return Err(Status::bad_request(format!("a control plane cannot be named {name:?}: {why}")).into());
+            return Err(
+                Status::bad_request(format!("a control plane cannot be named {name:?}: {why}")).into()
+            );
         }
         let now = self.now();
         let record = self.planes.new_record(name, charter, now)?;
@@ -99,7 +101,10 @@ impl Engine {
         issued.map_err(|error| Status::internal(error).into())
     }
 
-    fn first_entries(&self, now: jiff::Timestamp) -> Result<Vec<(store::Key, bytes::Bytes)>, ControlPlaneError> {
+    fn first_entries(
+        &self,
+        now: jiff::Timestamp,
+    ) -> Result<Vec<(store::Key, bytes::Bytes)>, ControlPlaneError> {
         let surface = Surface::default();
         let mut entries = Vec::new();
         for mut object in self.first_objects() {
@@ -128,7 +133,9 @@ impl Engine {
         }
         objects.extend(api_service(self.config.address));
         objects.extend(auth::bootstrap::objects());
-        for (name, value) in [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)] {
+        for (name, value) in
+            [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)]
+        {
             objects.push(json!({
                 "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
                 "metadata": {"name": name}, "value": value,

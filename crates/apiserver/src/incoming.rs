@@ -89,7 +89,10 @@ fn set_type(call: &Call, object: &mut Value) -> Result<(), Failure> {
         match members.get(field).map(|value| value.as_str().unwrap_or("?")) {
             None | Some("") => {
                 if row.is_custom() {
-                    let message = format!("Object '{}' is missing in the body", if field == "kind" { "Kind" } else { field });
+                    let message = format!(
+                        "Object '{}' is missing in the body",
+                        if field == "kind" { "Kind" } else { field }
+                    );
                     return Err(Status::bad_request(message).into());
                 }
                 members.insert(field.to_owned(), expected.into());

@@ -130,4 +130,3 @@ fn same_entry(a: &Value, b: &Value) -> bool {
 pub fn manager(call: &Call, given: &str) -> String {
     if given.is_empty() { call.head.default_manager().to_owned() } else { given.to_owned() }
 }
-

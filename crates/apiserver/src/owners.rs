@@ -25,7 +25,11 @@ pub fn index(key: &Key, old: Option<&Value>, new: Option<&Value>, operations: &m
 
 fn uids(object: Option<&Value>) -> BTreeSet<&str> {
     let references = object.map(meta::owner_references).unwrap_or_default();
-    references.iter().filter_map(|owner| owner.get("uid")?.as_str()).filter(|uid| !uid.contains('\0')).collect()
+    references
+        .iter()
+        .filter_map(|owner| owner.get("uid")?.as_str())
+        .filter(|uid| !uid.contains('\0'))
+        .collect()
 }
 
 fn row(uid: &str, dependant: &Key) -> Key {

@@ -159,12 +159,14 @@ mod tests {
     fn check(path: &str, expected: &str) {
         let shown = match Target::parse(path) {
             Target::Path(path) => format!("path {path}"),
-            Target::Resource(t) => [&t.group, &t.version, &t.namespace, &t.resource, &t.name, &t.subresource]
-                .map(|s| if s.is_empty() { "-" } else { s.as_str() })
-                .join(" ")
-                + if t.rest.is_empty() { "" } else { " " }
-                + &t.rest
-                + if t.watch_prefix { " watch" } else { "" },
+            Target::Resource(t) => {
+                [&t.group, &t.version, &t.namespace, &t.resource, &t.name, &t.subresource]
+                    .map(|s| if s.is_empty() { "-" } else { s.as_str() })
+                    .join(" ")
+                    + if t.rest.is_empty() { "" } else { " " }
+                    + &t.rest
+                    + if t.watch_prefix { " watch" } else { "" }
+            }
         };
         assert_eq!(shown, expected, "{path}");
     }

@@ -145,7 +145,10 @@ where
             answered.map(|response| call.with_warnings(response))
         }
     }?;
-    answer.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    answer
+        .headers_mut()
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-cache, private"));
     Ok(answer)
 }
 

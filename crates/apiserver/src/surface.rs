@@ -200,7 +200,8 @@ impl Surface {
         }
         hash.update(object.get("spec").map(Value::to_string).unwrap_or_default());
         hash.update(object.pointer("/status/acceptedNames").map(Value::to_string).unwrap_or_default());
-        let versions = object.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
+        let versions =
+            object.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
         let storage = versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true)));
         let storage = storage.and_then(|version| version.get("name")).and_then(Value::as_str).unwrap_or("");
         let types = schemas::crd::resource_types(&object);
@@ -211,7 +212,8 @@ impl Surface {
             object: slim(&object),
         });
         for ty in types {
-            let version = versions.iter().find(|v| v.get("name").and_then(Value::as_str) == Some(&ty.version));
+            let version =
+                versions.iter().find(|v| v.get("name").and_then(Value::as_str) == Some(&ty.version));
             let Some(version) = version else { continue };
             let null = Value::Null;
             let source = version.pointer("/schema/openAPIV3Schema").unwrap_or(&null);
@@ -238,7 +240,8 @@ impl Surface {
     }
 
     pub fn row_of_kind(&self, gvk: &GroupVersionKind) -> Option<&Arc<Row>> {
-        self.rows().find(|row| row.ty.kind == gvk.kind && row.ty.group == gvk.group && row.ty.version == gvk.version)
+        self.rows()
+            .find(|row| row.ty.kind == gvk.kind && row.ty.group == gvk.group && row.ty.version == gvk.version)
     }
 
     /// Every row, built in and custom.
@@ -292,7 +295,12 @@ fn without_schema(version: &Value) -> Value {
 }
 
 /// What is wrong with a custom resource, by its schema and its rules. A write to its status is judged by its status.
-pub fn validate_custom(custom: &CustomVersion, object: &Value, old: Option<&Value>, status_only: bool) -> ErrorList {
+pub fn validate_custom(
+    custom: &CustomVersion,
+    object: &Value,
+    old: Option<&Value>,
+    status_only: bool,
+) -> ErrorList {
     let Some(schema) = custom.schema.compiled() else { return ErrorList::new() };
     let mut errors = match (status_only, schema.root().property("status"), object.get("status")) {
         (true, Some(cursor), Some(status)) => {

@@ -64,9 +64,16 @@ impl Destination {
             let uri: Uri = url.parse().map_err(|_| bad())?;
             let host = uri.host().ok_or_else(bad)?.trim_matches(['[', ']']).to_owned();
             let path = uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
-            return Ok(Destination { server_name: host.clone(), host, port: uri.port_u16().unwrap_or(443), path });
+            return Ok(Destination {
+                server_name: host.clone(),
+                host,
+                port: uri.port_u16().unwrap_or(443),
+                path,
+            });
         }
-        let text = |field: &str| config.pointer(&format!("/service/{field}")).and_then(Value::as_str).unwrap_or_default();
+        let text = |field: &str| {
+            config.pointer(&format!("/service/{field}")).and_then(Value::as_str).unwrap_or_default()
+        };
         let (namespace, name) = (text("namespace"), text("name"));
         let wanted = config.pointer("/service/port").and_then(Value::as_u64).unwrap_or(443);
         let (host, port) = endpoint(engine, plane, namespace, name, wanted)
@@ -101,12 +108,18 @@ async fn endpoint(
     let subset = endpoints.get("subsets")?.as_array()?.first()?;
     let ip = subset.pointer("/addresses/0/ip")?.as_str()?;
     let ports = subset.get("ports")?.as_array()?;
-    let behind = ports.iter().find(|p| p.get("name").and_then(Value::as_str).unwrap_or_default() == port_name)?;
+    let behind =
+        ports.iter().find(|p| p.get("name").and_then(Value::as_str).unwrap_or_default() == port_name)?;
     Some((ip.to_owned(), u16::try_from(behind.get("port")?.as_u64()?).ok()?))
 }
 
 /// Sends a review to a webhook and returns what it says.
-async fn call(engine: &Engine, plane: &ControlPlane, config: &Value, review: &Value) -> Result<Value, CallError> {
+async fn call(
+    engine: &Engine,
+    plane: &ControlPlane,
+    config: &Value,
+    review: &Value,
+) -> Result<Value, CallError> {
     let destination = Destination::of(engine, plane, config).await?;
     let failed = |why: String| CallError::Failed { url: destination.url(), why };
     let connector = TlsConnector::from(client_config(config)?);
@@ -116,8 +129,9 @@ async fn call(engine: &Engine, plane: &ControlPlane, config: &Value, review: &Va
         let name = ServerName::try_from(destination.server_name.clone())
             .map_err(|_| CallError::Address(destination.server_name.clone()))?;
         let tls = connector.connect(name, tcp).await.map_err(|error| failed(error.to_string()))?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(tls)).await.map_err(|e| failed(e.to_string()))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(tls))
+            .await
+            .map_err(|e| failed(e.to_string()))?;
         // Ends with the exchange: the sender is dropped with it.
         tokio::spawn(connection);
         let request = Request::post(&destination.path)
@@ -185,7 +199,10 @@ pub async fn convert(
         return Err(failed(&"expected response.uid to be that of the request"));
     }
     if response.pointer("/result/status").and_then(Value::as_str) != Some("Success") {
-        let why = response.pointer("/result/message").and_then(Value::as_str).unwrap_or("the webhook gave no reason");
+        let why = response
+            .pointer("/result/message")
+            .and_then(Value::as_str)
+            .unwrap_or("the webhook gave no reason");
         return Err(failed(&why));
     }
     let converted = response.get("convertedObjects").and_then(Value::as_array).map(Vec::as_slice);

@@ -79,9 +79,16 @@ pub async fn create(
         match create_once(call, &mut candidate, options, tracking).await {
             Err(Refused::Exists) if generated && attempt < NAME_TRIES => continue,
             Err(Refused::Exists) if generated => {
-                let message = format!("{} {:?} already exists, the server was not able to generate a unique name", call.group_resource(), meta::name(&candidate));
+                let message = format!(
+                    "{} {:?} already exists, the server was not able to generate a unique name",
+                    call.group_resource(),
+                    meta::name(&candidate)
+                );
                 let status = Status::new(Reason::AlreadyExists, message);
-                return Err(status.about(&call.group_resource(), meta::name(&candidate)).retry_after(1).into());
+                return Err(status
+                    .about(&call.group_resource(), meta::name(&candidate))
+                    .retry_after(1)
+                    .into());
             }
             Err(Refused::Exists) => {
                 return Err(Status::already_exists(&call.group_resource(), meta::name(&candidate)).into());
@@ -160,7 +167,9 @@ async fn create_once(
 
 /// What the server alone decides about a new object.
 fn stamp_new(call: &Call, object: &mut Value) {
-    for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "generation"] {
+    for field in
+        ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "generation"]
+    {
         meta::set(object, field, Value::Null);
     }
     meta::set(object, "uid", uuid::Uuid::new_v4().to_string());
@@ -277,23 +286,35 @@ fn check_identity(call: &Call, new: &mut Value, current: &Current, name: &str) -
     let (old, resource) = (&current.value, call.group_resource());
     let uid = meta::uid(new);
     if !uid.is_empty() && uid != meta::uid(old) {
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", meta::uid(old));
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            meta::uid(old)
+        );
         return Err(Status::conflict(&resource, name, why).into());
     }
     let asked = meta::resource_version(new);
     let pinned = !asked.is_empty() && asked != "0";
     if pinned {
         let revision: u64 = asked.parse().map_err(|_| {
-            let error = field::Error::invalid(&Path::new("metadata.resourceVersion"), asked, "must be specified as an integer");
+            let error = field::Error::invalid(
+                &Path::new("metadata.resourceVersion"),
+                asked,
+                "must be specified as an integer",
+            );
             Status::invalid(&call.row.group_kind(), name, &[error])
         })?;
         if revision != current.revision.0 {
             return Err(Status::stale(&resource, name).into());
         }
     }
-    for field in
-        ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "generation"]
-    {
+    for field in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "resourceVersion",
+        "generation",
+    ] {
         let kept = old.get("metadata").and_then(|m| m.get(field)).cloned().unwrap_or_default();
         meta::set(new, field, kept);
     }
@@ -308,7 +329,9 @@ fn check_identity(call: &Call, new: &mut Value, current: &Current, name: &str) -
 fn is_same(new: &Value, old: &Value) -> bool {
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return false };
     let none = serde_json::Map::new();
-    let metadata = |object: &'_ serde_json::Map<String, Value>| object.get("metadata").and_then(Value::as_object).cloned();
+    let metadata = |object: &'_ serde_json::Map<String, Value>| {
+        object.get("metadata").and_then(Value::as_object).cloned()
+    };
     let (new_meta, old_meta) = (metadata(new).unwrap_or_default(), metadata(old).unwrap_or(none));
     same_members(new, old, "metadata")
         && same_members(&new_meta, &old_meta, "managedFields")
@@ -316,7 +339,11 @@ fn is_same(new: &Value, old: &Value) -> bool {
 }
 
 /// Whether two maps agree on everything but one member.
-fn same_members(a: &serde_json::Map<String, Value>, b: &serde_json::Map<String, Value>, except: &str) -> bool {
+fn same_members(
+    a: &serde_json::Map<String, Value>,
+    b: &serde_json::Map<String, Value>,
+    except: &str,
+) -> bool {
     let count = |map: &serde_json::Map<String, Value>| map.len() - usize::from(map.contains_key(except));
     count(a) == count(b)
         && a.iter().all(|(name, value)| {

@@ -23,7 +23,8 @@ pub fn write_private(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
     name.push(format!(".{}.new", std::process::id()));
     let temporary = path.with_file_name(name);
     let written = (|| {
-        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         file.write_all(contents)?;
         file.sync_all()?;
         fs::rename(&temporary, path)
@@ -35,7 +36,10 @@ pub fn write_private(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
 }
 
 /// What a file holds, or what it holds from now on.
-pub fn read_or_create(path: &Path, make: impl FnOnce() -> anyhow::Result<Vec<u8>>) -> anyhow::Result<Vec<u8>> {
+pub fn read_or_create(
+    path: &Path,
+    make: impl FnOnce() -> anyhow::Result<Vec<u8>>,
+) -> anyhow::Result<Vec<u8>> {
     match fs::read(path) {
         Ok(contents) => Ok(contents),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

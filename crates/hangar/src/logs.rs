@@ -6,7 +6,8 @@ use anyhow::Context;
 use tracing_subscriber::EnvFilter;
 
 pub fn start(level: &str, json: bool) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(level).with_context(|| format!("--log-level {level:?} is not a level or a filter"))?;
+    let filter = EnvFilter::try_new(level)
+        .with_context(|| format!("--log-level {level:?} is not a level or a filter"))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = if json {
         builder.json().flatten_event(true).try_init()

@@ -151,7 +151,8 @@ impl Connection {
             let (server, options, peer) = (server.clone(), options.clone(), peer.clone());
             async move { Ok::<_, Infallible>(answer(server, &options.doors, &peer, request).await) }
         });
-        let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+        let mut connection =
+            std::pin::pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = self.stop.cancelled() => {
@@ -185,7 +186,12 @@ impl Peer {
     }
 }
 
-async fn answer(server: ApiServer, doors: &Doors, peer: &Peer, mut request: Request<Incoming>) -> Response<Body> {
+async fn answer(
+    server: ApiServer,
+    doors: &Doors,
+    peer: &Peer,
+    mut request: Request<Incoming>,
+) -> Response<Body> {
     let uri = request.uri();
     let host = uri.host().or_else(|| request.headers().get(http::header::HOST)?.to_str().ok());
     let (name, prefix) = match doors.destination(peer.server_name.as_deref(), host, uri.path()) {

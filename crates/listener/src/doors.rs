@@ -86,7 +86,12 @@ mod tests {
         check(Some("localhost"), Some("localhost"), "/control-planes/a", "a ");
         check(Some("localhost"), Some("localhost"), "/control-planes/", " ");
         // The path cannot lead away from the name in the handshake.
-        check(Some("a.hangar.test"), Some("a.hangar.test"), "/control-planes/b/api", "a /control-planes/b/api");
+        check(
+            Some("a.hangar.test"),
+            Some("a.hangar.test"),
+            "/control-planes/b/api",
+            "a /control-planes/b/api",
+        );
         check(Some("a.hangar.test"), Some("b.hangar.test"), "/api", "misdirected");
         check(Some("a.hangar.test"), Some("localhost"), "/api", "a /api");
         check(Some("localhost"), Some("b.hangar.test"), "/api", "misdirected");

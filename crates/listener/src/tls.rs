@@ -44,7 +44,9 @@ impl ResolvesServerCert for ServingCertificate {
 
 fn certified(chain: &str, key: &str) -> Result<Arc<CertifiedKey>, TlsError> {
     let unreadable = |error: rustls::pki_types::pem::Error| TlsError::Unreadable(error.to_string());
-    let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
+    let chain = CertificateDer::pem_slice_iter(chain.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(unreadable)?;
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(unreadable)?;
     Ok(Arc::new(CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())?))
 }

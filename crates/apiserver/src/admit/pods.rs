@@ -73,12 +73,14 @@ pub async fn validate(call: &Call, object: &Value, change: Change<'_>) -> Result
     }
     if let Change::Create = change {
         let class = runtime(call, object).await?;
-        runtime_class::validate_pod(object, class.as_ref()).map_err(|refusal| refused(call, object, refusal))?;
+        runtime_class::validate_pod(object, class.as_ref())
+            .map_err(|refusal| refused(call, object, refusal))?;
     }
     let concerns = change.old().is_none_or(|old| pod_security::concerns_update(object, old));
     if concerns && (change.is_main() || subresource == "ephemeralcontainers") {
         let policy = pod_security::Policy::of(&namespace(call).await?);
-        let notes = pod_security::check_pod(&policy, object).map_err(|refusal| refused(call, object, refusal))?;
+        let notes =
+            pod_security::check_pod(&policy, object).map_err(|refusal| refused(call, object, refusal))?;
         tell(call, notes);
     }
     Ok(())
@@ -95,7 +97,8 @@ async fn validate_claim(call: &Call, claim: &Value, change: Change<'_>) -> Resul
 }
 
 async fn namespace(call: &Call) -> Result<Value, Failure> {
-    let found = read::object(&call.engine, &call.plane, lifecycle::NAMESPACES, "", &call.target.namespace).await?;
+    let found =
+        read::object(&call.engine, &call.plane, lifecycle::NAMESPACES, "", &call.target.namespace).await?;
     Ok(found.unwrap_or_default())
 }
 
@@ -113,5 +116,8 @@ pub async fn warn_workload(call: &Call, object: &Value) -> Result<(), Failure> {
 
 fn tell(call: &Call, notes: pod_security::Notes) {
     notes.warnings.into_iter().for_each(|warning| call.warn(warning));
-    notes.audit.into_iter().for_each(|(key, text)| call.note(format!("pod-security.kubernetes.io/{key}"), text));
+    notes
+        .audit
+        .into_iter()
+        .for_each(|(key, text)| call.note(format!("pod-security.kubernetes.io/{key}"), text));
 }

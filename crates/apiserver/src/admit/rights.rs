@@ -28,7 +28,9 @@ pub async fn validate(call: &Call, object: &Value, change: Change<'_>) -> Result
         "certificates.k8s.io" => match change {
             Change::Create => check_subject(call, object),
             Change::Update { part: Part::Whole("approval"), .. } => may(call, object, "approve").await,
-            Change::Update { old, part: Part::Status } if old.pointer("/status/certificate") != object.pointer("/status/certificate") => {
+            Change::Update { old, part: Part::Status }
+                if old.pointer("/status/certificate") != object.pointer("/status/certificate") =>
+            {
                 may(call, object, "sign").await
             }
             _ => Ok(()),
@@ -39,7 +41,8 @@ pub async fn validate(call: &Call, object: &Value, change: Change<'_>) -> Result
 
 /// A request for a certificate may not ask for a group that nobody can be taken out of again.
 fn check_subject(call: &Call, request: &Value) -> Result<(), Failure> {
-    let text = |field: &str| request.pointer(&format!("/spec/{field}")).and_then(Value::as_str).unwrap_or_default();
+    let text =
+        |field: &str| request.pointer(&format!("/spec/{field}")).and_then(Value::as_str).unwrap_or_default();
     // What is no request at all has been refused by validation.
     let Ok(pem) = STANDARD.decode(text("request")) else { return Ok(()) };
     let Ok(parsed) = Request::from_pem(&pem) else { return Ok(()) };
@@ -72,7 +75,8 @@ fn is_allowed(policy: &PolicySnapshot, call: &Call, verb: &str, signer: &str) ->
 pub fn sign_request(call: &Call, request: &mut Value) {
     let Some(spec) = request.get_mut("spec").and_then(Value::as_object_mut) else { return };
     let user = call.user.to_value();
-    for (field, given) in [("username", "username"), ("uid", "uid"), ("groups", "groups"), ("extra", "extra")] {
+    for (field, given) in [("username", "username"), ("uid", "uid"), ("groups", "groups"), ("extra", "extra")]
+    {
         match user.get(given) {
             Some(value) => drop(spec.insert(field.to_owned(), value.clone())),
             None => drop(spec.remove(field)),

@@ -49,7 +49,10 @@ pub async fn allocate(
         ip if ip == before => {}
         ip => {
             if !in_range(ip) {
-                let detail = format!("failed to allocate IP {ip}: the provided IP is not in the valid range. The range of valid IPs is {}", crate::genesis::SERVICE_CIDR);
+                let detail = format!(
+                    "failed to allocate IP {ip}: the provided IP is not in the valid range. The range of valid IPs is {}",
+                    crate::genesis::SERVICE_CIDR
+                );
                 return Err(invalid(call, service, "spec.clusterIPs", json!([ip]), detail));
             }
             if call.engine.store.get(call.plane.id, &address_key(ip)).await?.is_some() {
@@ -168,7 +171,8 @@ async fn take_ports(
             port => {
                 let field = format!("spec.ports[{index}].nodePort");
                 if !u16::try_from(port).is_ok_and(|port| NODE_PORTS.contains(&port)) {
-                    let detail = "provided port is not in the valid range. The range of valid ports is 30000-32767";
+                    let detail =
+                        "provided port is not in the valid range. The range of valid ports is 30000-32767";
                     return Err(invalid(call, service, &field, port.into(), detail.to_owned()));
                 }
                 if call.engine.store.get(call.plane.id, &port_key(port)).await?.is_some() {
@@ -179,12 +183,15 @@ async fn take_ports(
             }
         };
         taken.push(port);
-        if let Some(entry) = service.pointer_mut(&format!("/spec/ports/{index}")).and_then(Value::as_object_mut) {
+        if let Some(entry) =
+            service.pointer_mut(&format!("/spec/ports/{index}")).and_then(Value::as_object_mut)
+        {
             entry.insert("nodePort".to_owned(), port.into());
         }
         operations.push(take_port(port));
     }
-    let text = |field: &str| service.pointer(&format!("/spec/{field}")).and_then(Value::as_str).unwrap_or_default();
+    let text =
+        |field: &str| service.pointer(&format!("/spec/{field}")).and_then(Value::as_str).unwrap_or_default();
     let checked = text("type") == "LoadBalancer" && text("externalTrafficPolicy") == "Local";
     let wanted = service.pointer("/spec/healthCheckNodePort").and_then(Value::as_i64).unwrap_or(0);
     if checked && !had.contains(&wanted) {

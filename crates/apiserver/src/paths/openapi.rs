@@ -97,12 +97,15 @@ fn fragments(surface: &Surface, dialect: Dialect, wanted: impl Fn(&GroupVersion)
     let mut rows: Vec<_> = surface.custom_rows().filter(|row| wanted(&row.ty.group_version())).collect();
     rows.sort_unstable_by(|a, b| (&a.api_version, &a.ty.plural).cmp(&(&b.api_version, &b.ty.plural)));
     let custom = rows.iter().filter_map(|row| Some((row, row.custom()?)));
-    custom.map(|(row, custom)| openapi::custom_fragment(dialect, &row.ty, Some(custom.schema.source()))).collect()
+    custom
+        .map(|(row, custom)| openapi::custom_fragment(dialect, &row.ty, Some(custom.schema.source())))
+        .collect()
 }
 
 fn sent(head: &Head, bytes: bytes::Bytes, hash: &str, content_type: &'static str) -> Response<Body> {
     let etag = format!("\"{hash}\"");
-    let known = head.header(header::IF_NONE_MATCH).is_some_and(|tags| tags.split(',').any(|tag| tag.trim() == etag));
+    let known =
+        head.header(header::IF_NONE_MATCH).is_some_and(|tags| tags.split(',').any(|tag| tag.trim() == etag));
     let mut response = body::response(200, HeaderValue::from_static(content_type), bytes);
     if known {
         *response.status_mut() = StatusCode::NOT_MODIFIED;

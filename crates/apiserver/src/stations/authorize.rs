@@ -29,14 +29,19 @@ pub async fn request(
             allowed(user, &attributes, &decision)
         }
         Target::Resource(target) => {
-            let action = Action::of(&head.method, target, head.wants_watch()).ok_or_else(method_not_allowed)?;
+            let action =
+                Action::of(&head.method, target, head.wants_watch()).ok_or_else(method_not_allowed)?;
             // A list of one name is asked for like that one name, so that a role can allow just that.
             let selected = if target.name.is_empty() && action.reads() { head.selected_name() } else { None };
             let name = selected.as_deref().unwrap_or(&target.name);
-            let attributes = Attributes::resource(verb(head, action, &target.subresource), &target.group, &target.resource)
-                .subresource(&target.subresource)
-                .namespace(&target.namespace)
-                .name(name);
+            let attributes = Attributes::resource(
+                verb(head, action, &target.subresource),
+                &target.group,
+                &target.resource,
+            )
+            .subresource(&target.subresource)
+            .namespace(&target.namespace)
+            .name(name);
             let decision = decide(engine, plane, user, &attributes).await?;
             trail.decided(&decision);
             allowed(user, &attributes, &decision)

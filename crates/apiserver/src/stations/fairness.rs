@@ -37,7 +37,9 @@ impl Default for Limits {
 impl Limits {
     /// The smaller of the server's share and what the control plane was given.
     fn within(self, quota: &Quota) -> Limits {
-        let rate = quota.requests_per_second.map_or(self.requests_per_second, |rate| rate.min(self.requests_per_second));
+        let rate = quota
+            .requests_per_second
+            .map_or(self.requests_per_second, |rate| rate.min(self.requests_per_second));
         Limits {
             watches: quota.watches.map_or(self.watches, |watches| watches.min(self.watches)),
             requests_per_second: rate,

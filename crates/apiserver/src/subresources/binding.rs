@@ -14,7 +14,9 @@ const BINDING: Kind<'static> = Kind { api_version: "v1", kind: "Binding" };
 pub async fn create(call: &Call, pod: &str) -> Answer {
     let binding = decode::object(call, BINDING)?.value;
     let options = call.write_options()?;
-    let target = |field: &str| binding.pointer(&format!("/target/{field}")).and_then(Value::as_str).unwrap_or_default();
+    let target = |field: &str| {
+        binding.pointer(&format!("/target/{field}")).and_then(Value::as_str).unwrap_or_default()
+    };
     if !matches!(target("kind"), "" | "Node") || target("name").is_empty() {
         return Err(Status::bad_request("the target of a binding must be a node").into());
     }
@@ -44,8 +46,13 @@ pub async fn create(call: &Call, pod: &str) -> Answer {
         object["status"]["conditions"] = Value::Array(conditions);
         Ok(object)
     };
-    let update =
-        Update { name: pod, part: Part::Whole("binding"), options: &options, tracking: Tracking::Update, make: &make };
+    let update = Update {
+        name: pod,
+        part: Part::Whole("binding"),
+        options: &options,
+        tracking: Tracking::Update,
+        make: &make,
+    };
     match write::update(&on_pod, &update).await? {
         Updated::Written(_) => {
             let mut status = Status::new(objects::Reason::Unknown, "");

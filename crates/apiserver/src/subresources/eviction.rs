@@ -44,7 +44,9 @@ async fn respect_budgets(call: &Call, pod: &Value) -> Result<(), Failure> {
         if selects && allowed <= 0 {
             let message = "Cannot evict pod as it would violate the pod's disruption budget.";
             let detail = format!("The disruption budget {} does not allow it now", meta::name(&budget));
-            return Err(Status::new(Reason::TooManyRequests, message).cause("DisruptionBudget", detail, "").into());
+            return Err(Status::new(Reason::TooManyRequests, message)
+                .cause("DisruptionBudget", detail, "")
+                .into());
         }
     }
     Ok(())

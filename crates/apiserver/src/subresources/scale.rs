@@ -62,7 +62,8 @@ impl Paths {
         if let Some(replicas) = number(&self.spec_replicas).filter(|replicas| *replicas != 0) {
             scale["spec"]["replicas"] = replicas.into();
         }
-        if let Some(selector) = self.selector.as_ref().and_then(|pointer| selector(object.pointer(pointer)?)) {
+        if let Some(selector) = self.selector.as_ref().and_then(|pointer| selector(object.pointer(pointer)?))
+        {
             scale["status"]["selector"] = selector.into();
         }
         scale
@@ -92,8 +93,10 @@ pub async fn answer(call: &Call) -> Answer {
         Action::Update => {
             let wanted = decode::object(call, SCALE)?.value;
             if meta::name(&wanted) != name.as_str() {
-                let message =
-                    format!("the name of the object ({}) does not match the name on the URL ({name})", meta::name(&wanted));
+                let message = format!(
+                    "the name of the object ({}) does not match the name on the URL ({name})",
+                    meta::name(&wanted)
+                );
                 return Err(Status::bad_request(message).into());
             }
             written(call, &paths, &|_| Ok(wanted.clone())).await
@@ -121,7 +124,8 @@ async fn written(
         let wanted = change(&base)?;
         let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
         if replicas < 0 {
-            let error = Error::invalid(&Path::new("spec.replicas"), replicas, "must be greater than or equal to 0");
+            let error =
+                Error::invalid(&Path::new("spec.replicas"), replicas, "must be greater than or equal to 0");
             let kind = objects::GroupKind { group: "autoscaling".into(), kind: "Scale".into() };
             return Err(Status::invalid(&kind, &call.target.name, &[error]).into());
         }
@@ -134,8 +138,13 @@ async fn written(
         Ok(object)
     };
     // Written as the object itself, so that its generation counts and its rules apply.
-    let update =
-        Update { name: &call.target.name, part: Part::Main, options: &options, tracking: Tracking::Update, make: &make };
+    let update = Update {
+        name: &call.target.name,
+        part: Part::Main,
+        options: &options,
+        tracking: Tracking::Update,
+        make: &make,
+    };
     match write::update(call, &update).await? {
         Updated::Written(value) => present::value(call, 200, paths.scale(&value)).await,
         Updated::Missing => Err(call.not_found(&call.target.name)),

@@ -4,9 +4,9 @@ use objects::{Status, Value, meta};
 
 use crate::call::Call;
 use crate::incoming::{self, Incoming};
+use crate::present;
 use crate::service::{Answer, Failure};
 use crate::write::{self, Tracking};
-use crate::present;
 
 pub async fn create(call: &Call) -> Answer {
     let options = call.write_options()?;

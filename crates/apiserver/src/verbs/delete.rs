@@ -22,7 +22,13 @@ pub const FOREGROUND: &str = "foregroundDeletion";
 
 /// Kinds whose deletion is answered with the object.
 const ANSWERED_WHOLE: [&str; 7] = [
-    "pods", "services", "serviceaccounts", "persistentvolumes", "persistentvolumeclaims", "podtemplates", "resourcequotas",
+    "pods",
+    "services",
+    "serviceaccounts",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "podtemplates",
+    "resourcequotas",
 ];
 
 /// What became of the object.
@@ -110,8 +116,10 @@ async fn delete_once(
         || (call.row.storage_kind == lifecycle::NAMESPACES && has_inner_finalizers(&old));
     if waits {
         let already = meta::is_deleting(&old);
-        let earlier = grace < old.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(i64::MAX);
-        if !already || (grace > 0 || old.pointer("/metadata/deletionGracePeriodSeconds").is_some()) && earlier {
+        let earlier = grace
+            < old.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(i64::MAX);
+        if !already || (grace > 0 || old.pointer("/metadata/deletionGracePeriodSeconds").is_some()) && earlier
+        {
             let stamp = call.now + jiff::SignedDuration::from_secs(grace);
             meta::set(&mut marked, "deletionTimestamp", crate::call::timestamp(stamp));
             meta::set(&mut marked, "deletionGracePeriodSeconds", grace);
@@ -176,8 +184,10 @@ fn set_finalizers(object: &mut Value, options: &DeleteOptions) {
         // Without a wish, finalizers that are already there decide.
         (None, None) => return,
     };
-    let mut finalizers: Vec<Value> =
-        meta::finalizers(object).filter(|name| ![ORPHAN, FOREGROUND].contains(name)).map(Value::from).collect();
+    let mut finalizers: Vec<Value> = meta::finalizers(object)
+        .filter(|name| ![ORPHAN, FOREGROUND].contains(name))
+        .map(Value::from)
+        .collect();
     finalizers.extend(wanted.map(Value::from));
     let list = if finalizers.is_empty() { Value::Null } else { Value::Array(finalizers) };
     meta::set(object, "finalizers", list);

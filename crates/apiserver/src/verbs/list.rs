@@ -44,7 +44,8 @@ pub async fn list(call: &Call) -> Answer {
     };
     let mut at = pinned.at;
     loop {
-        let page = call.engine.store.range(call.plane.id, &selection.scope, after.as_ref(), at, page_size).await;
+        let page =
+            call.engine.store.range(call.plane.id, &selection.scope, after.as_ref(), at, page_size).await;
         let page = page.map_err(|error| expired_page(call, error, after.as_ref()))?;
         list.revision = page.revision;
         // Every further page belongs to the revision of the first.
@@ -91,7 +92,9 @@ impl Pin {
             let after = call.row.key(&place.ns, &place.n);
             return Ok(Pin { at: place.r.map(Revision), after: Some(after) });
         }
-        let Some(asked) = revision(&options.resource_version)? else { return Ok(Pin { at: None, after: None }) };
+        let Some(asked) = revision(&options.resource_version)? else {
+            return Ok(Pin { at: None, after: None });
+        };
         if asked > 0 {
             wait_until(call, asked).await?;
         }

@@ -34,7 +34,8 @@ pub async fn patch_part(call: &Call, part: Part) -> Answer {
         check_name(call, &patched)?;
         Ok(patched)
     };
-    let update = Update { name: &call.target.name, part, options: &write, tracking: Tracking::Update, make: &make };
+    let update =
+        Update { name: &call.target.name, part, options: &write, tracking: Tracking::Update, make: &make };
     match write::update(call, &update).await? {
         Updated::Written(value) => present::value(call, 200, value).await,
         Updated::Missing => Err(call.not_found(&call.target.name)),
@@ -47,8 +48,9 @@ pub fn patched(call: &Call, kind: PatchType, current: &Value, patch: &Value) -> 
         PatchType::Json => patches::json(current, patch),
         PatchType::Merge => {
             if let Some(given) = not_an_object(patch) {
-                let message =
-                    format!("error decoding patch: json: cannot unmarshal {given} into Go value of type map[string]interface {{}}");
+                let message = format!(
+                    "error decoding patch: json: cannot unmarshal {given} into Go value of type map[string]interface {{}}"
+                );
                 return Err(Status::bad_request(message).into());
             }
             let mut object = current.clone();
@@ -81,7 +83,9 @@ fn check_name(call: &Call, object: &Value) -> Result<(), Failure> {
     for (field, expected) in [("name", &call.target.name), ("namespace", &call.target.namespace)] {
         let given = meta::text(object, field);
         if given != expected.as_str() && !(field == "namespace" && given.is_empty()) {
-            let message = format!("the {field} of the object ({given}) does not match the {field} on the URL ({expected})");
+            let message = format!(
+                "the {field} of the object ({given}) does not match the {field} on the URL ({expected})"
+            );
             return Err(Status::bad_request(message).about(&resource, call.target.name.as_str()).into());
         }
     }
@@ -115,7 +119,8 @@ async fn apply(call: &Call, part: Part, options: &WriteOptions, force: bool) -> 
         if !meta::uid(&config).is_empty() || !meta::resource_version(&config).is_empty() {
             return Err(call.not_found(&call.target.name));
         }
-        let mut object = managed::apply(call, None, &config, force, &options.manager, part).map_err(refused)?;
+        let mut object =
+            managed::apply(call, None, &config, force, &options.manager, part).map_err(refused)?;
         incoming::normalise(&call.row, &mut object);
         match write::create(call, object, options, Tracking::Applied).await {
             Ok(created) => return present::value(call, 201, created).await,
