@@ -2,14 +2,15 @@
 //!
 //! In a line, `[..]` stands for any text, `[AGE]`, `[TIME]`, `[UID]`, `[RV]` and `[IP]` for what they say. A line
 //! `...` stands for any number of lines. Runs of spaces inside a line are equal whatever their length: how wide
-//! kubectl makes a column depends on the ages in it. Indentation counts.
+//! kubectl makes a column depends on the ages in it; and blank lines are nothing, for its versions differ in them.
+//! Indentation counts.
 
 use regex::Regex;
 
 /// What a token stands for.
 const TOKENS: [(&str, &str); 6] = [
     ("[..]", ".*"),
-    ("[AGE]", "(<invalid>|[0-9]+[smhd]([0-9]+[smh])?)"),
+    ("[AGE]", "(<invalid>|([0-9]+[smhdy])+)"),
     ("[TIME]", r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]+)?Z"),
     ("[UID]", "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     ("[RV]", "[1-9][0-9]*"),
@@ -18,13 +19,19 @@ const TOKENS: [(&str, &str); 6] = [
 
 /// Whether `actual` is what was expected.
 pub(crate) fn matches(expected: &[String], actual: &[String]) -> bool {
+    let solid =
+        |lines: &[String]| lines.iter().filter(|line| !line.trim().is_empty()).cloned().collect::<Vec<_>>();
+    all_match(&solid(expected), &solid(actual))
+}
+
+fn all_match(expected: &[String], actual: &[String]) -> bool {
     match expected.split_first() {
         None => actual.is_empty(),
         Some((first, rest)) if first.trim() == "..." => {
-            (0..=actual.len()).any(|skipped| matches(rest, &actual[skipped..]))
+            (0..=actual.len()).any(|skipped| all_match(rest, &actual[skipped..]))
         }
         Some((first, rest)) => match actual.split_first() {
-            Some((line, others)) => line_matches(first, line) && matches(rest, others),
+            Some((line, others)) => line_matches(first, line) && all_match(rest, others),
             None => false,
         },
     }
@@ -79,5 +86,6 @@ mod tests {
         check("...", "", true);
         check("a\n...", "b", false);
         check("", "a", false);
+        check("a\n\nb\n", "a\nb", true);
     }
 }

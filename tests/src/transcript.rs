@@ -116,28 +116,26 @@ impl Transcript {
         Ok(Transcript { steps })
     }
 
-    /// Says which step went another way, and how.
+    /// Says which steps went another way, and how. It goes on after a failed one: what follows tells more.
     pub fn run(&self, server: &Server, kubectl: &Kubectl) -> Result<(), String> {
         let bin = server.dir().join("bin");
         std::fs::create_dir_all(&bin).unwrap();
         std::os::unix::fs::symlink(&kubectl.path, bin.join("kubectl")).unwrap();
-        for step in self.steps.iter().filter(|step| step.versions.contains(kubectl.version)) {
-            step.run(server, &bin, kubectl.version)?;
-        }
-        Ok(())
+        let steps = self.steps.iter().filter(|step| step.versions.contains(kubectl.version));
+        let failures: Vec<_> =
+            steps.filter_map(|step| step.run(server, &bin, kubectl.version).err()).collect();
+        if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
     }
 }
 
 impl Step {
     fn run(&self, server: &Server, bin: &Path, version: Version) -> Result<(), String> {
         let lines = self.printed.iter().filter(|(versions, _)| versions.contains(version));
-        let mut expected: Vec<String> = lines.map(|(_, line)| line.clone()).collect();
-        trim_end(&mut expected);
+        let expected: Vec<String> = lines.map(|(_, line)| line.clone()).collect();
         let began = Instant::now();
         loop {
             let (printed, code) = self.shell(server, bin);
-            let mut actual: Vec<String> = printed.lines().map(str::to_owned).collect();
-            trim_end(&mut actual);
+            let actual: Vec<String> = printed.lines().map(str::to_owned).collect();
             if code == self.code && patterns::matches(&expected, &actual) {
                 return Ok(());
             }
@@ -165,13 +163,6 @@ impl Step {
             .output()
             .unwrap();
         (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code().unwrap_or(-1))
-    }
-}
-
-/// Blank lines at the end belong to the layout of the file.
-fn trim_end(lines: &mut Vec<String>) {
-    while lines.last().is_some_and(|line| line.trim().is_empty()) {
-        lines.pop();
     }
 }
 
