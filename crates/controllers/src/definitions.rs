@@ -67,7 +67,7 @@ impl Controller for Definitions {
 
     async fn reconcile(&self, context: &Context, request: &Request) -> Result<Next, Error> {
         let (plane_name, name) = (&request.control_plane, &request.key.name);
-        let found = context.get(KIND, "", name).await?.filter(|definition| is_ours(definition));
+        let found = context.get(KIND, "", name).await?.filter(is_ours);
         let Some(mut definition) = found else {
             self.going.end(plane_name, name);
             return Ok(Next::Done);

@@ -11,6 +11,7 @@ mod references;
 mod reports;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver::Engine;
 use apiserver::control_plane::ControlPlane;
@@ -25,6 +26,9 @@ use references::{Owner, Standing};
 
 pub(crate) const ORPHAN: &str = "orphan";
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+
+/// How often it is looked whether a kind that owners are of has come.
+const UNKNOWN_KIND: Duration = Duration::from_secs(60);
 
 /// A key of this kind is about the dependants of a uid (its namespace) that is gone.
 const GONE: &str = "_gone";
@@ -171,6 +175,9 @@ impl Scene<'_> {
             standings.push(self.standing(owner, key, object).await?);
         }
         let has = |standing: Standing| standings.contains(&standing);
+        if has(Standing::Unknown) {
+            return Ok(Next::After(UNKNOWN_KIND));
+        }
         if has(Standing::Unresolvable) {
             return Ok(Next::Done);
         }
@@ -187,7 +194,7 @@ impl Scene<'_> {
         let mut propagation = Propagation::Background;
         if has(Standing::Waiting) && self.has_dependants(object).await? {
             if self.is_held_in_a_cycle(object).await? {
-                let free = owners.iter().map(|owner| references::unblocking(&owner.reference)).collect();
+                let free = owners.iter().map(|owner| references::unblocking(owner.reference)).collect();
                 let patched = self.rewrite_owners(&resource, key, object, free).await?;
                 return self.delete(&resource, key, &patched, Propagation::Foreground).await;
             }

@@ -65,7 +65,7 @@ impl Controller for Namespaces {
         let name = &request.key.name;
         let plane_name = &request.control_plane;
         let namespace = context.get(KIND, "", name).await?.filter(meta::is_deleting);
-        let Some(namespace) = namespace.filter(|namespace| is_ours(namespace)) else {
+        let Some(namespace) = namespace.filter(is_ours) else {
             self.going.end(plane_name, name);
             return Ok(Next::Done);
         };

@@ -6,11 +6,13 @@ use store::{Key, Position};
 
 use crate::controller::Request;
 
-/// Everything up to `position` is done, but for what is parked.
+/// Everything up to `position` is done, but for what is parked, and what a sweep will find.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     pub position: Position,
     pub parked: Vec<Parked>,
+    /// Control planes in which more happened than could be kept: everything in them is to be looked at.
+    pub sweep: Vec<CompactString>,
 }
 
 /// A key that waits: it failed, or asked to be looked at again later.
@@ -31,6 +33,8 @@ struct Written {
     position: u64,
     /// (controller, control plane, kind, namespace, name, due)
     parked: Vec<(CompactString, CompactString, CompactString, CompactString, CompactString, i64)>,
+    #[serde(default)]
+    sweep: Vec<CompactString>,
 }
 
 impl Cursor {
@@ -39,7 +43,11 @@ impl Cursor {
             let Parked { controller, request: Request { control_plane, key }, due } = parked.clone();
             (controller, control_plane, key.kind, key.namespace, key.name, due)
         };
-        let written = Written { position: self.position.0, parked: self.parked.iter().map(row).collect() };
+        let written = Written {
+            position: self.position.0,
+            parked: self.parked.iter().map(row).collect(),
+            sweep: self.sweep.clone(),
+        };
         // Numbers and texts always serialize.
         serde_json::to_vec(&written).unwrap_or_default()
     }
@@ -55,6 +63,7 @@ impl Cursor {
         Some(Cursor {
             position: Position(written.position),
             parked: written.parked.into_iter().map(parked).collect(),
+            sweep: written.sweep,
         })
     }
 }
@@ -67,7 +76,7 @@ mod tests {
     fn round_trip() {
         let request = Request { control_plane: "a".into(), key: Key::new("pods", "ns", "name") };
         let parked = vec![Parked { controller: "c".into(), request, due: 12 }];
-        let cursor = Cursor { position: Position(7), parked };
+        let cursor = Cursor { position: Position(7), parked, sweep: vec!["b".into()] };
         assert_eq!(Cursor::from_bytes(&cursor.to_bytes()), Some(cursor));
         assert_eq!(Cursor::from_bytes(b"{}"), None);
         assert_eq!(Cursor::from_bytes(b""), None);

@@ -62,10 +62,12 @@ pub(crate) struct Queue {
     ready: usize,
     /// Reconciles of one control plane at once.
     share: usize,
+    /// Keys of one control plane that may be ready.
+    line: usize,
 }
 
 impl Queue {
-    pub fn new(share: usize) -> Queue {
+    pub fn new(share: usize, line: usize) -> Queue {
         Queue {
             entries: HashMap::new(),
             lines: HashMap::new(),
@@ -75,6 +77,7 @@ impl Queue {
             running: 0,
             ready: 0,
             share,
+            line,
         }
     }
 
@@ -86,13 +89,28 @@ impl Queue {
         QueueDepth { ready: self.ready, parked: self.parked.len(), running: self.running }
     }
 
-    /// Asks for a key because of a change at `since`.
-    pub fn add(&mut self, item: Item, since: Position, delay: Duration, now: Instant) {
+    /// How many keys of a control plane wait for a worker.
+    pub fn ready_of(&self, control_plane: &str) -> usize {
+        self.lines.get(control_plane).map_or(0, |line| line.ready.len())
+    }
+
+    /// Asks for a key because of a change at `since`. Returns whether there was room for it: if not, whoever asked
+    /// has to look at the whole control plane later.
+    #[must_use]
+    pub fn add(&mut self, item: Item, since: Position, delay: Duration, now: Instant) -> bool {
         let Some(entry) = self.entries.get_mut(&item) else {
+            if delay.is_zero() && self.ready_of(&item.request.control_plane) >= self.line {
+                return false;
+            }
             let item = Arc::new(item);
             let place = Place::Ready;
             self.entries.insert(item.clone(), Entry { place, failures: 0, since });
-            return if delay.is_zero() { self.ready(item) } else { self.park(item, now + delay) };
+            if delay.is_zero() {
+                self.ready(item);
+            } else {
+                self.park(item, now + delay);
+            }
+            return true;
         };
         match &mut entry.place {
             Place::Ready => entry.since = entry.since.min(since),
@@ -110,6 +128,7 @@ impl Queue {
                 }
             }
         }
+        true
     }
 
     fn ready(&mut self, item: Arc<Item>) {

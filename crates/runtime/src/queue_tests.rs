@@ -13,12 +13,12 @@ struct Fixture {
 
 impl Fixture {
     fn new(share: usize) -> Self {
-        Fixture { queue: Queue::new(share), now: Instant::now() }
+        Fixture { queue: Queue::new(share, 1_000), now: Instant::now() }
     }
 
     fn add(&mut self, plane: &str, names: &[&str]) {
         for name in names {
-            self.queue.add(item(plane, name), Position(1), Duration::ZERO, self.now);
+            assert!(self.queue.add(item(plane, name), Position(1), Duration::ZERO, self.now));
         }
     }
 
@@ -120,11 +120,11 @@ fn failures_wait_longer_each_time_until_one_succeeds() {
 #[test]
 fn a_change_does_not_wait_for_a_parked_key() {
     let mut f = Fixture::new(1);
-    f.queue.add(item("a", "1"), Position(5), Duration::from_secs(60), f.now);
+    assert!(f.queue.add(item("a", "1"), Position(5), Duration::from_secs(60), f.now));
     assert_eq!(f.popped(), "-");
-    f.queue.add(item("a", "1"), Position(6), Duration::from_secs(90), f.now);
+    assert!(f.queue.add(item("a", "1"), Position(6), Duration::from_secs(90), f.now));
     assert_eq!(f.queue.next_due(), Some(f.now + Duration::from_secs(60)));
-    f.queue.add(item("a", "1"), Position(7), Duration::ZERO, f.now);
+    assert!(f.queue.add(item("a", "1"), Position(7), Duration::ZERO, f.now));
     assert_eq!(f.popped(), "a/1");
     assert_eq!(f.queue.next_due(), None);
 }
@@ -133,19 +133,33 @@ fn a_change_does_not_wait_for_a_parked_key() {
 fn the_oldest_change_is_kept_until_it_is_done() {
     let mut f = Fixture::new(1);
     let now = f.now;
-    f.queue.add(item("a", "1"), Position(5), Duration::ZERO, now);
-    f.queue.add(item("a", "1"), Position(8), Duration::ZERO, now);
+    assert!(f.queue.add(item("a", "1"), Position(5), Duration::ZERO, now));
+    assert!(f.queue.add(item("a", "1"), Position(8), Duration::ZERO, now));
     assert_eq!(f.queue.oldest(), Some(Position(5)));
     f.pop().unwrap();
-    f.queue.add(item("a", "1"), Position(9), Duration::ZERO, now);
+    assert!(f.queue.add(item("a", "1"), Position(9), Duration::ZERO, now));
     f.end("a", "1", None);
     assert_eq!(f.queue.oldest(), Some(Position(5)));
     f.now += Duration::from_secs(1);
     f.pop().unwrap();
-    f.queue.add(item("a", "1"), Position(12), Duration::ZERO, now);
+    assert!(f.queue.add(item("a", "1"), Position(12), Duration::ZERO, now));
     f.end("a", "1", Some(Next::Done));
     assert_eq!(f.queue.oldest(), Some(Position(12)));
     f.pop().unwrap();
     f.end("a", "1", Some(Next::Done));
     assert_eq!(f.queue.oldest(), None);
+}
+
+#[test]
+fn a_line_is_bounded() {
+    let mut f = Fixture { queue: Queue::new(1, 2), now: Instant::now() };
+    let mut add =
+        |plane: &str, name: &str| f.queue.add(item(plane, name), Position(1), Duration::ZERO, f.now);
+    assert_eq!(
+        [add("a", "1"), add("a", "2"), add("a", "3"), add("a", "1"), add("b", "1")],
+        [true, true, false, true, true]
+    );
+    f.popped();
+    assert_eq!(f.queue.ready_of("a"), 1);
+    assert!(f.queue.add(item("a", "3"), Position(1), Duration::ZERO, f.now));
 }

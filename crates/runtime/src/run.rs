@@ -1,6 +1,6 @@
 //! The loop: changes in, keys out, reconciles bounded, the cursor saved behind them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -30,8 +30,11 @@ pub struct Options {
     /// writes in one go.
     pub workers: usize,
     pub share: usize,
-    /// Keys known at once; with more, changes wait in the fleet's log.
+    /// Keys that may wait for a worker; with more, changes wait in the fleet's log.
     pub keys: usize,
+    /// Keys of one control plane that may wait for a worker. With more, they are forgotten and found again by
+    /// looking at all of it: so that it does not take the room of others, nor their time.
+    pub line: usize,
     /// Keys that a sweep may leave waiting, so that changes find room beside it.
     pub swept_keys: usize,
     /// How long after a change the cursor is saved.
@@ -46,6 +49,7 @@ impl Default for Options {
             workers: 128,
             share: 32,
             keys: 100_000,
+            line: 10_000,
             swept_keys: 2_000,
             save_after: Duration::from_secs(5),
             patience: Duration::from_secs(20),
@@ -146,7 +150,7 @@ impl Runtime {
     pub async fn run(self, stop: CancellationToken) -> Result<(), FleetError> {
         let all = self.controllers.iter().map(|member| member.kinds.clone());
         let kinds = all.reduce(Kinds::and).unwrap_or(Kinds::These(Default::default()));
-        let queue = Queue::new(self.options.share);
+        let queue = Queue::new(self.options.share, self.options.line);
         let mut turning = Loop {
             fleet: self.fleet,
             controllers: self.controllers,
@@ -161,6 +165,7 @@ impl Runtime {
             feed: None,
             sweep: None,
             sweeps: VecDeque::new(),
+            overflown: BTreeSet::new(),
             reopen: None,
             sweep_again: None,
             save: None,
@@ -178,6 +183,11 @@ enum Ended {
     Saved,
 }
 
+struct Sweep {
+    control_plane: Option<CompactString>,
+    found: Stream,
+}
+
 struct Loop {
     fleet: Arc<dyn Fleet>,
     controllers: Vec<Member>,
@@ -191,9 +201,11 @@ struct Loop {
     /// Changes up to here have been asked about.
     read: Position,
     feed: Option<ReadyChunks<Stream>>,
-    sweep: Option<Stream>,
+    sweep: Option<Sweep>,
     /// Sweeps that come after that one: of one control plane, or (none) of all.
     sweeps: VecDeque<Option<CompactString>>,
+    /// Control planes that are owed a sweep, once they have done what they have.
+    overflown: BTreeSet<CompactString>,
     /// When to open the feed again after it failed, and when to begin the next sweep after one failed.
     reopen: Option<Instant>,
     sweep_again: Option<Instant>,
@@ -207,6 +219,7 @@ impl Loop {
             Some(cursor) => {
                 self.read = cursor.position;
                 self.restore(cursor.parked);
+                self.sweeps.extend(cursor.sweep.into_iter().map(Some));
             }
             None => self.sweep_all().await?,
         }
@@ -220,7 +233,14 @@ impl Loop {
             let index = self.controllers.iter().position(|member| member.controller.name() == controller);
             let Some(controller) = index else { continue };
             let delay = Duration::from_secs(u64::try_from(due - today).unwrap_or(0));
-            self.queue.add(Item { controller, request }, Position(0), delay, now);
+            self.add(Item { controller, request }, Position(0), delay, now);
+        }
+    }
+
+    fn add(&mut self, item: Item, since: Position, delay: Duration, now: Instant) {
+        let control_plane = item.request.control_plane.clone();
+        if !self.queue.add(item, since, delay, now) && self.overflown.insert(control_plane.clone()) {
+            tracing::info!(%control_plane, "more to do than can be kept; everything in it will be looked at");
         }
     }
 
@@ -230,6 +250,7 @@ impl Loop {
         self.read = self.fleet.position().await?;
         self.sweep = None;
         self.sweeps.clear();
+        self.overflown.clear();
         self.sweeps.push_back(None);
         Ok(())
     }
@@ -258,14 +279,14 @@ impl Loop {
             self.next_sweep();
             let due = self.queue.next_due().filter(|_| self.reconciles < self.options.workers);
             let wake = [due, self.save, self.reopen, self.sweep_again].into_iter().flatten().min();
-            let room = self.queue.len() < self.options.keys;
+            let room = self.queue.depth().ready < self.options.keys;
             let sweep_room = self.queue.depth().ready < self.options.swept_keys;
             Metrics::count(&self.shared.metrics.wakeups);
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => self.ended(ended.ok()),
                 events = next(&mut self.feed), if room => self.changed(events)?,
-                event = next(&mut self.sweep), if sweep_room => self.swept(event)?,
+                event = next_found(&mut self.sweep), if sweep_room => self.swept(event)?,
                 Some(plane) = requests.recv() => self.sweeps.push_back(Some(plane)),
                 () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
             }
@@ -299,9 +320,10 @@ impl Loop {
         }
         self.sweep_again = None;
         if self.sweep.is_none()
-            && let Some(plane) = self.sweeps.pop_front()
+            && let Some(control_plane) = self.sweeps.pop_front()
         {
-            self.sweep = Some(self.fleet.sweep(&self.kinds, plane, Position(0)));
+            let found = self.fleet.sweep(&self.kinds, control_plane.clone(), Position(0));
+            self.sweep = Some(Sweep { control_plane, found });
         }
     }
 
@@ -315,10 +337,15 @@ impl Loop {
                 for (key, delay) in more.keys {
                     let request = crate::Request { control_plane: item.request.control_plane.clone(), key };
                     let more = Item { controller: item.controller, request };
-                    self.queue.add(more, since, delay, now);
+                    self.add(more, since, delay, now);
                 }
                 self.queue.done(&item, outcome, now, rand::random());
                 self.queue.shrink();
+                let control_plane = &item.request.control_plane;
+                let drained = self.queue.ready_of(control_plane) <= self.options.line / 2;
+                if drained && let Some(owed) = self.overflown.take(control_plane) {
+                    self.sweeps.push_back(Some(owed));
+                }
                 self.save_soon();
             }
             Some(Ended::Saved) => self.saving = false,
@@ -359,8 +386,7 @@ impl Loop {
             Some(Ok(event)) => self.dispatch(&event, Position(0)),
             Some(Err(error)) => {
                 tracing::warn!(%error, "a sweep failed and begins again");
-                self.sweep = None;
-                self.sweeps.push_front(None);
+                self.sweeps.extend(self.sweep.take().map(|sweep| sweep.control_plane));
                 self.sweep_again = Some(Instant::now() + PAUSE);
             }
             None => {
@@ -374,14 +400,15 @@ impl Loop {
     fn dispatch(&mut self, event: &Event, since: Position) {
         let now = Instant::now();
         let mut triggers = Triggers::default();
-        for (controller, member) in self.controllers.iter().enumerate() {
+        for controller in 0..self.controllers.len() {
+            let Some(member) = self.controllers.get(controller) else { return };
             if !member.kinds.contains(&event.key.kind) {
                 continue;
             }
             member.controller.triggers(event, &mut triggers);
             for (key, delay) in triggers.keys.drain(..) {
                 let request = crate::Request { control_plane: event.control_plane.clone(), key };
-                self.queue.add(Item { controller, request }, since, delay, now);
+                self.add(Item { controller, request }, since, delay, now);
             }
         }
     }
@@ -392,12 +419,13 @@ impl Loop {
 
     /// How far everything is done; none while that cannot be said.
     fn cursor(&self) -> Option<Cursor> {
-        if self.sweep.is_some() || !self.sweeps.is_empty() {
-            return None;
-        }
+        let pending = self.sweep.iter().map(|sweep| &sweep.control_plane).chain(&self.sweeps);
+        let mut sweep = pending.cloned().collect::<Option<BTreeSet<_>>>()?;
+        sweep.extend(self.overflown.iter().cloned());
+        let sweep = sweep.into_iter().collect();
         if self.queue.len() > LISTED {
             let before = self.queue.oldest()?.0.checked_sub(1)?;
-            return Some(Cursor { position: Position(before).min(self.read), parked: Vec::new() });
+            return Some(Cursor { position: Position(before).min(self.read), parked: Vec::new(), sweep });
         }
         let today = jiff::Timestamp::now().as_second();
         let parked = self.queue.all(Instant::now()).filter_map(|(item, wait)| {
@@ -405,7 +433,7 @@ impl Loop {
             let due = today.saturating_add_unsigned(wait.as_secs());
             Some(Parked { controller, request: item.request.clone(), due })
         });
-        Some(Cursor { position: self.read, parked: parked.collect() })
+        Some(Cursor { position: self.read, parked: parked.collect(), sweep })
     }
 
     fn save_cursor(&mut self) {
@@ -450,6 +478,13 @@ impl Loop {
 async fn next<S: futures::Stream + Unpin>(stream: &mut Option<S>) -> Option<S::Item> {
     match stream {
         Some(stream) => stream.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_found(sweep: &mut Option<Sweep>) -> Option<Result<Event, FleetError>> {
+    match sweep {
+        Some(sweep) => sweep.found.next().await,
         None => std::future::pending().await,
     }
 }

@@ -14,6 +14,7 @@ use crate::Request;
 use crate::event::Change;
 
 struct FakeFleet {
+    swept: Mutex<Vec<Option<CompactString>>>,
     changes: broadcast::Sender<(u64, &'static str, String)>,
     existing: Vec<(&'static str, String)>,
     position: Mutex<u64>,
@@ -30,6 +31,7 @@ impl FakeFleet {
     fn new() -> FakeFleet {
         let changes = broadcast::Sender::new(100_000);
         FakeFleet {
+            swept: Mutex::default(),
             changes,
             existing: Vec::new(),
             position: Mutex::new(0),
@@ -58,7 +60,8 @@ impl Fleet for FakeFleet {
         })))
     }
 
-    fn sweep(&self, _: &Kinds, _: Option<CompactString>, _: Position) -> Stream {
+    fn sweep(&self, _: &Kinds, plane: Option<CompactString>, _: Position) -> Stream {
+        self.swept.lock().push(plane);
         let all: Vec<_> =
             self.existing.iter().map(|(plane, name)| Ok(event(plane, name, Change::Existing, 0))).collect();
         Box::pin(stream::iter(all))
@@ -179,8 +182,7 @@ impl Scene {
     async fn end(self) -> Option<Cursor> {
         self.stop.cancel();
         self.running.await.unwrap().unwrap();
-        let cursor = self.fleet.cursor.lock().clone();
-        cursor
+        self.fleet.cursor.lock().clone()
     }
 }
 
@@ -195,7 +197,7 @@ async fn failures_and_panics_are_tried_again() {
         let metrics = scene.handle.metrics().controller("scribe").unwrap();
         assert_eq!(metrics.failures.load(Ordering::Relaxed), tries as u64 - 1);
         assert_eq!(metrics.reconciles.load(Ordering::Relaxed), tries as u64);
-        assert_eq!(scene.end().await, Some(Cursor { position: Position(1), parked: vec![] }));
+        assert_eq!(scene.end().await, Some(Cursor { position: Position(1), ..Cursor::default() }));
     }
 }
 
@@ -228,7 +230,7 @@ async fn a_stop_lets_what_runs_end() {
     assert!(!scene.running.is_finished());
     scene.scribe.gate.notify_one();
     let scribe = scene.scribe.clone();
-    assert_eq!(scene.end().await, Some(Cursor { position: Position(1), parked: vec![] }));
+    assert_eq!(scene.end().await, Some(Cursor { position: Position(1), ..Cursor::default() }));
     assert_eq!(*scribe.done.lock(), ["a/waits"]);
 }
 
@@ -302,5 +304,40 @@ async fn too_many_parked_keys_hold_the_position() {
     }
     scene.pass(10_000).await;
     let cursor = scene.fleet.cursor.lock().clone().unwrap();
-    assert_eq!(cursor, Cursor { position: Position(1), parked: vec![] });
+    assert_eq!(cursor, Cursor { position: Position(1), ..Cursor::default() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_can_be_kept_of_a_control_plane_is_found_again() {
+    let existing = (0..30).map(|index| ("noisy", format!("slow {index}"))).collect();
+    let options = Options { workers: 2, share: 1, line: 10, swept_keys: 5, ..Options::default() };
+    let scene = Scene::new(FakeFleet { existing, ..FakeFleet::new() }, options).await;
+    for index in 0..30 {
+        scene.fleet.change("noisy", format!("slow {index}"));
+    }
+    scene.fleet.change("quiet", "thing");
+    scene.pass(5).await;
+    assert_eq!(scene.done(), ["quiet/thing"], "nobody else waits");
+    assert!(scene.handle.depth().ready <= 10);
+    scene.pass(1_000).await;
+    let done: std::collections::BTreeSet<String> = scene.done().into_iter().collect();
+    assert_eq!(done.len(), 31);
+    assert_eq!(*scene.fleet.swept.lock(), [Some("noisy".into())]);
+    assert_eq!(scene.end().await, Some(Cursor { position: Position(31), ..Cursor::default() }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_that_is_owed_is_remembered() {
+    let options = Options { workers: 1, share: 1, line: 2, patience: Duration::ZERO, ..Options::default() };
+    let scene = Scene::new(FakeFleet::new(), options.clone()).await;
+    scene.fleet.change("a", "waits");
+    scene.pass(1).await;
+    for index in 0..5 {
+        scene.fleet.change("a", format!("{index}"));
+    }
+    scene.pass(1).await;
+    let cursor = scene.end().await.unwrap();
+    assert_eq!((cursor.sweep.as_slice(), cursor.parked.len()), (["a".into()].as_slice(), 3));
+    let scene = Scene::new(FakeFleet { cursor: Mutex::new(Some(cursor)), ..FakeFleet::new() }, options).await;
+    assert_eq!(*scene.fleet.swept.lock(), [Some("a".into())]);
 }

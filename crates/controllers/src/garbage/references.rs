@@ -43,6 +43,8 @@ pub(super) enum Standing {
     Absent,
     /// A thing of a namespace cannot own a thing of none: nobody can say whether it is there.
     Unresolvable,
+    /// Of a kind that the control plane does not have. It may come yet: as upstream, nothing is deleted for it.
+    Unknown,
 }
 
 /// Whether a reference holds its owner back from being gone.
@@ -96,11 +98,7 @@ impl Scene<'_> {
         let Some((at, namespaced)) =
             self.owner_key(owner.api_version, owner.kind, owner.name, &key.namespace)
         else {
-            // The kind may come yet: as upstream, this is tried again, and deletes nothing.
-            return Err(Error::failed(format!(
-                "no matches for kind {:?} in version {:?}",
-                owner.kind, owner.api_version
-            )));
+            return Ok(Standing::Unknown);
         };
         if namespaced && key.namespace.is_empty() {
             self.report_invalid(owner, key, object).await;
