@@ -16,3 +16,7 @@ pub async fn external(_: &Context, _: &Plane, _: &mut Value) -> Result<Next, Syn
 }
 
 pub async fn release(_: &Context, _: &Plane) {}
+
+pub async fn client(_: &Context, _: &Plane) -> Result<kube::Client, SyncError> {
+    Err(SyncError::Waiting("to be written".into()))
+}

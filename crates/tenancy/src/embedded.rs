@@ -174,15 +174,18 @@ impl Host for Embedded {
 
     async fn client(&self, plane: &Plane) -> Result<kube::Client, HostError> {
         self.own(plane).await?;
-        let user = Arc::new(operator());
-        let agent = HeaderValue::from_static(names::HOOK_MANAGER);
-        let service = InProcess::new(ApiServer::new(self.engine.clone()), plane.name.as_str(), user, agent);
-        Ok(kube::Client::new(service, "default"))
+        Ok(client(&self.engine, &plane.name))
     }
 
     fn hosting_door(&self) -> String {
         format!("https://{}", self.engine.config.address)
     }
+}
+
+/// The operator's client for any control plane of this process.
+pub fn client(engine: &Arc<Engine>, control_plane: &str) -> kube::Client {
+    let (user, agent) = (Arc::new(operator()), HeaderValue::from_static(names::HOOK_MANAGER));
+    kube::Client::new(InProcess::new(ApiServer::new(engine.clone()), control_plane, user, agent), "default")
 }
 
 /// Whom the operator acts as: hooks may make anything, so it may do everything.

@@ -1,19 +1,189 @@
-//! Hooks.
-use crate::host::Host;
-use crate::plane::Plane;
-use objects::Value;
-use runtime::{Context, Error, Next};
+//! Hooks: objects that are applied when a control plane has been made.
+//!
+//! A hook is applied once. When it has been (and in wait mode, when what it made is ready) that is recorded in
+//! `status.postCreateHooks`, and later changes of the hook, of its variables or of its objects are nobody's business
+//! but the user's. Until then every change of the hook is noticed at once, and errors are told and tried again.
+
+mod apply;
+mod cleaning;
+mod readiness;
+mod template;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use objects::{Value, meta};
+use runtime::{Context, Error, Key, Next};
+use serde_json::json;
+
+use crate::api::{self, Place};
+use crate::conditions::{self, Condition};
+use crate::events::{self, Severity};
+use crate::host::Host;
+use crate::names;
+use crate::operator::place;
+use crate::plane::{HookUse, Plane};
+use apply::HookError;
+
+pub use cleaning::clean_up;
+
+/// What hooks leave to be done.
 pub struct Outcome {
+    /// All are applied, and in wait mode all that they made is ready.
     pub completed: bool,
     pub again: Option<Duration>,
 }
-pub async fn run(_: &dyn Host, _: &Context, _: &Plane, _: &mut Value) -> Result<Outcome, Error> {
-    Ok(Outcome { completed: true, again: None })
+
+/// Most things that are waited for wake us; this is for the others.
+const WAITING_AGAIN: Duration = Duration::from_secs(30);
+const FAILED_AGAIN: Duration = Duration::from_secs(10);
+
+pub async fn run(
+    host: &dyn Host,
+    context: &Context,
+    plane: &Plane,
+    status: &mut Value,
+) -> Result<Outcome, Error> {
+    let uses = plane.spec.hooks();
+    let mut errors = BTreeMap::new();
+    let mut completed = true;
+    for one in &uses {
+        match apply_one(host, context, plane, one, status).await {
+            Ok(done) => completed &= done,
+            // Somebody else was quicker: look again at everything.
+            Err(HookError::Api(error)) if error.code() == Some(409) => return Err(error),
+            Err(error) => {
+                completed = false;
+                errors.insert(one.hook_name.clone(), error.to_string());
+            }
+        }
+    }
+    report(context, plane, &uses, &errors, completed, status).await?;
+    let again = match (completed, errors.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some(WAITING_AGAIN),
+        (false, false) => Some(FAILED_AGAIN),
+    };
+    Ok(Outcome { completed, again })
 }
-pub async fn changed(_: &Context, _: &str) -> Result<Next, Error> {
+
+/// Whether this hook is done.
+async fn apply_one(
+    host: &dyn Host,
+    context: &Context,
+    plane: &Plane,
+    one: &HookUse,
+    status: &mut Value,
+) -> Result<bool, HookError> {
+    let name = &one.hook_name;
+    let wait = plane.spec.wait_for_post_create_hooks;
+    let recorded = status["postCreateHooks"][name] == true;
+    if recorded && !wait {
+        return Ok(true);
+    }
+    let Some(hook) = context.get(names::HOOKS, "", name).await? else {
+        // One that has been applied may go; what it made is not looked at any more.
+        return if recorded { Ok(true) } else { Err(HookError::NotFound(name.clone())) };
+    };
+    let ready = apply::hook(host, context, plane, &hook, &one.vars, recorded).await?;
+    if recorded || (wait && !ready) {
+        return Ok(ready);
+    }
+    propagate_labels(context, plane, &hook).await?;
+    status["postCreateHooks"][name] = true.into();
+    events::record(context, &plane.object, Severity::Normal, "HookApplied", &format!("applied hook {name}"))
+        .await?;
+    Ok(true)
+}
+
+/// Every label of a hook becomes the control plane's.
+async fn propagate_labels(context: &Context, plane: &Plane, hook: &Value) -> Result<(), Error> {
+    let Some(labels) = meta::labels(hook).filter(|labels| !labels.is_empty()) else { return Ok(()) };
+    let present = meta::labels(&plane.object);
+    if labels.iter().all(|(name, value)| present.and_then(|present| present.get(name)) == Some(value)) {
+        return Ok(());
+    }
+    let patch = json!({"metadata": {"labels": labels}});
+    api::merge(context.client(), &place(&plane.name), "", &patch).await.map(drop)
+}
+
+/// Says in the status how far the hooks are.
+async fn report(
+    context: &Context,
+    plane: &Plane,
+    uses: &[HookUse],
+    errors: &BTreeMap<String, String>,
+    completed: bool,
+    status: &mut Value,
+) -> Result<(), Error> {
+    for (name, error) in errors {
+        if status["postCreateHookErrors"][name] != error.as_str() {
+            let message = format!("hook {name}: {error}");
+            events::record(context, &plane.object, Severity::Warning, "HookFailed", &message).await?;
+        }
+    }
+    let Some(fields) = status.as_object_mut() else { return Ok(()) };
+    // Looking leaves empty places behind.
+    fields.retain(|_, value| !value.is_null());
+    if let Some(applied) = fields.get_mut("postCreateHooks").and_then(Value::as_object_mut) {
+        applied.retain(|_, value| !value.is_null());
+        if applied.is_empty() {
+            fields.remove("postCreateHooks");
+        }
+    }
+    set(fields, "postCreateHookErrors", (!errors.is_empty()).then(|| json!(errors)));
+    set(fields, "postCreateHookCompleted", (completed && !uses.is_empty()).then(|| true.into()));
+    if uses.is_empty() {
+        conditions::remove(status, "HooksCompleted");
+        return Ok(());
+    }
+    let condition = if completed {
+        Condition::new("HooksCompleted", true, "Completed", "")
+    } else if errors.is_empty() {
+        Condition::new("HooksCompleted", false, "Waiting", "what the hooks made is not ready yet")
+    } else {
+        let all: Vec<String> = errors.iter().map(|(name, error)| format!("{name}: {error}")).collect();
+        Condition::new("HooksCompleted", false, "HookError", all.join("; "))
+    };
+    conditions::set(status, &condition, context.now);
+    Ok(())
+}
+
+fn set(fields: &mut serde_json::Map<String, Value>, name: &str, value: Option<Value>) {
+    match value {
+        Some(value) => fields.insert(name.to_owned(), value),
+        None => fields.remove(name),
+    };
+}
+
+/// A hook was made, changed or taken away: it is judged, and control planes that name it are looked at.
+pub async fn changed(context: &Context, name: &str) -> Result<Next, Error> {
+    if let Some(hook) = context.get(names::HOOKS, "", name).await? {
+        judge(context, &hook).await?;
+    }
+    for object in context.list(names::CONTROL_PLANES, "").await? {
+        let Ok(plane) = Plane::read(object) else { continue };
+        if plane.spec.hooks().iter().any(|one| one.hook_name == name) {
+            context.enqueue(Key::new(names::CONTROL_PLANES, "", plane.name));
+        }
+    }
     Ok(Next::Done)
 }
-pub async fn clean_up(_: &Context, _: &Plane) -> Result<(), Error> {
+
+/// Writes into a hook's status whether its templates can be read.
+async fn judge(context: &Context, hook: &Value) -> Result<(), Error> {
+    let before = hook.get("status").cloned().unwrap_or_default();
+    let mut status = if before.is_object() { before.clone() } else { json!({}) };
+    status["observedGeneration"] = meta::generation(hook).into();
+    let (synced, ready) = match apply::check(hook) {
+        Ok(()) => (Condition::synced(), Condition::available()),
+        Err(error) => (Condition::not_synced(error.to_string()), Condition::unavailable()),
+    };
+    conditions::set(&mut status, &synced, context.now);
+    conditions::set(&mut status, &ready, context.now);
+    if status != before {
+        let place = Place::new(names::API_VERSION, "postcreatehooks", "", meta::name(hook));
+        api::optional(api::replace_status(context.client(), &place, &status).await)?;
+    }
     Ok(())
 }

@@ -16,6 +16,18 @@ pub struct Settings {
     pub is_openshift: bool,
 }
 
+impl Settings {
+    /// For control planes that are served by this process.
+    pub fn new(domain: impl Into<String>, external_port: u16) -> Self {
+        Settings {
+            domain: domain.into(),
+            external_port,
+            host_container: "kubeflex-control-plane".to_owned(),
+            is_openshift: false,
+        }
+    }
+}
+
 /// Where a control plane is reached from outside, and from inside of the hosting cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doors {

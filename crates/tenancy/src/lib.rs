@@ -39,6 +39,11 @@ pub use host::{Doors, Host, HostError, Settings, Subject};
 pub use install::{built_in_hooks, definitions, install};
 pub use operator::Operator;
 
+/// Prepares the hosting control plane of this process; any number of times.
+pub async fn prepare(engine: &Arc<Engine>, settings: &Settings) -> Result<(), runtime::Error> {
+    install(&embedded::client(engine, &engine.config.hosting), settings).await
+}
+
 /// The loops of an installation whose control planes are tenants of this process.
 pub fn controllers(engine: &Arc<Engine>, settings: Settings) -> Vec<Box<dyn Controller>> {
     let host = Arc::new(Embedded::new(engine.clone(), settings));

@@ -1,4 +1,5 @@
 //! Scenarios on the real server and the real store: something is done as a user, and the end of it is waited for.
 
 mod fixture;
+mod hooks;
 mod lifecycle;

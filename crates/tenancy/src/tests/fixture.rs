@@ -29,12 +29,7 @@ pub struct Fixture {
 }
 
 pub fn settings() -> Settings {
-    Settings {
-        domain: "hangar.localhost".into(),
-        external_port: 6443,
-        host_container: "kubeflex-control-plane".into(),
-        is_openshift: false,
-    }
+    Settings::new("hangar.localhost", 6443)
 }
 
 fn open(directory: &Path) -> (Arc<dyn Store>, Arc<Engine>) {
@@ -67,7 +62,7 @@ impl Fixture {
         let (store, engine) = open(directory.path());
         engine.create_control_plane("host").await.map_err(|failure| failure.0).unwrap();
         let client = admin(&engine, "host");
-        crate::install(&client, &settings()).await.unwrap();
+        crate::prepare(&engine, &settings()).await.unwrap();
         let mut fixture = Fixture { engine, client, store, directory, running: None };
         fixture.start();
         fixture

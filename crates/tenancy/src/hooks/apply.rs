@@ -1,0 +1,159 @@
+//! What a hook makes, applied.
+
+use objects::{Value, meta};
+use runtime::{Context, Error};
+
+use super::readiness::{self, Readiness};
+use super::template::{self, TemplateError};
+use crate::api::{self, Place};
+use crate::host::Host;
+use crate::plane::{Plane, Type, Variables};
+use crate::{adopted, names};
+
+/// Why a hook did not come to its end.
+#[derive(thiserror::Error, Debug)]
+pub enum HookError {
+    #[error("post create hook not found: {0}")]
+    NotFound(String),
+    #[error("template {at}: {error}")]
+    Template { at: String, error: TemplateError },
+    #[error("template {at}: no matches for kind {kind:?} in version {version:?}")]
+    UnknownKind { at: String, kind: String, version: String },
+    #[error(
+        "template {at}: the namespace of the object ({found}) is not that of the control plane ({expected})"
+    )]
+    OtherNamespace { at: String, found: String, expected: String },
+    #[error("{kind} {name}: {error}")]
+    Refused { kind: String, name: String, error: String },
+    #[error("{0}")]
+    Failed(String),
+    #[error("{0}")]
+    Api(#[from] Error),
+}
+
+/// Where the objects of a step go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Hosting,
+    ControlPlane,
+}
+
+/// An object that is wanted somewhere, with its place among the templates for messages.
+struct Rendered {
+    target: Target,
+    at: String,
+    object: Value,
+}
+
+/// All templates of a hook, rendered, in order.
+fn render(hook: &Value, variables: &Variables) -> Result<Vec<Rendered>, HookError> {
+    let mut all = Vec::new();
+    let mut add = |target, templates: &Value, prefix: &str| {
+        for (index, one) in templates.as_array().into_iter().flatten().enumerate() {
+            let at = format!("{prefix}{index}");
+            let object = template::render(one, variables)
+                .map_err(|error| HookError::Template { at: at.clone(), error })?;
+            all.push(Rendered { target, at, object });
+        }
+        Ok::<_, HookError>(())
+    };
+    add(Target::Hosting, &hook["spec"]["templates"], "")?;
+    for (index, step) in hook["spec"]["steps"].as_array().into_iter().flatten().enumerate() {
+        let hosting = step["target"] == "HostingControlPlane";
+        let target = if hosting { Target::Hosting } else { Target::ControlPlane };
+        add(target, &step["templates"], &format!("{index}."))?;
+    }
+    Ok(all)
+}
+
+/// Whether the templates of a hook can be read at all.
+pub fn check(hook: &Value) -> Result<(), HookError> {
+    render(hook, &Variables::new()).map(drop)
+}
+
+/// Applies (unless it has been) everything a hook makes, and returns whether all of it is ready.
+pub async fn hook(
+    host: &dyn Host,
+    context: &Context,
+    plane: &Plane,
+    hook: &Value,
+    vars: &Variables,
+    applied: bool,
+) -> Result<bool, HookError> {
+    let variables = template::variables(&hook["spec"]["defaultVars"], plane, vars, meta::name(hook));
+    let mut ready = true;
+    let mut inside = None;
+    for Rendered { target, at, mut object } in render(hook, &variables)? {
+        let client = match target {
+            Target::Hosting => context.client(),
+            Target::ControlPlane => {
+                if inside.is_none() {
+                    inside = Some(client_inside(host, context, plane).await?);
+                }
+                inside.as_ref().unwrap_or(context.client())
+            }
+        };
+        let place = place(client, plane, target, &at, &mut object).await?;
+        let live = api::get(client, &place).await?;
+        let live = match live {
+            Some(live) if applied || api::covers(&live, &object) => live,
+            None if applied => {
+                ready = false;
+                continue;
+            }
+            _ => api::apply(client, &place, &object, names::HOOK_MANAGER, false).await.map_err(|error| {
+                let (kind, name) = (meta::kind(&object).to_owned(), place.name.clone());
+                HookError::Refused { kind, name, error: error.to_string() }
+            })?,
+        };
+        match readiness::of(&live) {
+            Readiness::Ready => {}
+            Readiness::NotYet => ready = false,
+            Readiness::Failed(why) => return Err(HookError::Failed(why)),
+        }
+    }
+    Ok(ready)
+}
+
+/// Where an object goes; its metadata is completed for that place.
+async fn place(
+    client: &kube::Client,
+    plane: &Plane,
+    target: Target,
+    at: &str,
+    object: &mut Value,
+) -> Result<Place, HookError> {
+    let own = meta::namespace(object).to_owned();
+    let namespace = match target {
+        Target::Hosting => plane.namespace.as_str(),
+        Target::ControlPlane if own.is_empty() => "default",
+        Target::ControlPlane => &own,
+    };
+    let Some(place) = api::place_of(client, object, namespace).await? else {
+        let (kind, version) = (meta::kind(object).to_owned(), meta::api_version(object).to_owned());
+        return Err(HookError::UnknownKind { at: at.to_owned(), kind, version });
+    };
+    if place.namespace.is_empty() {
+        if target == Target::Hosting {
+            object["metadata"]["labels"][names::MANAGED_BY] = names::MANAGED_BY_VALUE.into();
+            object["metadata"]["annotations"][names::RELEASE_NAMESPACE] = plane.namespace.as_str().into();
+        }
+    } else {
+        if target == Target::Hosting && !own.is_empty() && own != plane.namespace {
+            let expected = plane.namespace.clone();
+            return Err(HookError::OtherNamespace { at: at.to_owned(), found: own, expected });
+        }
+        meta::set(object, "namespace", place.namespace.clone());
+    }
+    Ok(place)
+}
+
+async fn client_inside(host: &dyn Host, context: &Context, plane: &Plane) -> Result<kube::Client, HookError> {
+    match plane.spec.r#type {
+        Type::Host => Ok(context.client().clone()),
+        Type::External => {
+            Ok(adopted::client(context, plane).await.map_err(|error| HookError::Failed(error.to_string()))?)
+        }
+        _ => host.client(plane).await.map_err(|error| HookError::Failed(error.to_string())),
+    }
+}
