@@ -113,11 +113,12 @@ impl Call {
         body: Bytes,
     ) -> Result<Self, Failure> {
         let endpoint = match action {
-            Action::List | Action::DeleteCollection => &Endpoint::LIST,
-            Action::Watch => &Endpoint::WATCH,
-            _ => &Endpoint::OBJECT,
+            Action::List | Action::DeleteCollection => Endpoint::LIST,
+            Action::Watch => Endpoint::WATCH,
+            _ => Endpoint::OBJECT,
         };
-        let accepted = wire::negotiate::accept(head.header(header::ACCEPT), endpoint)?;
+        let endpoint = endpoint.with_protobuf(wire::protobuf::has_message(row.kind()));
+        let accepted = wire::negotiate::accept(head.header(header::ACCEPT), &endpoint)?;
         let now = engine.now();
         let mut target = target;
         if !row.ty.is_namespaced() {

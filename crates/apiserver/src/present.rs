@@ -1,14 +1,15 @@
-//! Objects as the client wants to see them: whole, as a table, as metadata only; in JSON or YAML.
+//! Objects as the client wants to see them: whole, as a table, as metadata only; in JSON, YAML or protobuf.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::{HeaderValue, Response};
+use http::HeaderValue;
 use objects::{Status, Value};
 use serde_json::{Map, json};
 use store::{Entry, Revision};
 use wire::negotiate::{Accepted, Format, Shape};
+use wire::protobuf;
 use wire::table::{Column, CustomColumns, IncludeObject, Row, Table, partial_metadata};
 
-use crate::body::{self, Body};
+use crate::body;
 use crate::call::Call;
 use crate::codec::Stored;
 use crate::read;
@@ -47,26 +48,31 @@ pub async fn value(call: &Call, code: u16, object: Value) -> Answer {
         Shape::PartialMetadata | Shape::PartialMetadataList => partial(&call.accepted, &object),
         Shape::Object | Shape::Discovery => object,
     };
-    Ok(encoded(call, code, &shown))
+    encode(&call.accepted, code, &shown)
 }
 
 /// A success that has no object to show.
 pub fn success(call: &Call, status: &Status) -> Answer {
-    Ok(encoded(call, status.code, &status.to_value()))
+    encode(&call.accepted, status.code, &status.to_value())
 }
 
-fn encoded(call: &Call, code: u16, value: &Value) -> Response<Body> {
-    encode(&call.accepted, code, value)
-}
-
-pub fn encode(accepted: &Accepted, code: u16, value: &Value) -> Response<Body> {
-    match accepted.format {
+pub fn encode(accepted: &Accepted, code: u16, value: &Value) -> Answer {
+    Ok(match accepted.format {
         Format::Yaml => {
             let yaml = HeaderValue::from_static("application/yaml");
             body::response(code, yaml, wire::yaml::encode(value))
         }
-        Format::Json | Format::Protobuf => body::json(code, value),
-    }
+        Format::Json => body::json(code, value),
+        Format::Protobuf => body::response(code, PROTOBUF, protobuf::encode(value).map_err(unencodable)?),
+    })
+}
+
+const PROTOBUF: HeaderValue = HeaderValue::from_static("application/vnd.kubernetes.protobuf");
+
+/// What is stored fits its schema, and what fits its schema fits its message.
+pub fn unencodable(error: protobuf::EncodeError) -> Failure {
+    tracing::error!(%error, "an object does not fit its protobuf message");
+    Status::internal(error).into()
 }
 
 pub async fn list(call: &Call, list: List) -> Answer {
@@ -81,6 +87,10 @@ pub async fn list(call: &Call, list: List) -> Answer {
     if is_plain(&call.accepted) {
         let bytes = list_bytes(call, &list.entries, metadata).await?;
         return Ok(body::response(200, body::JSON, bytes));
+    }
+    if call.accepted.format == Format::Protobuf && call.accepted.shape == Shape::Object {
+        let bytes = list_messages(call, &list.entries, metadata).await?;
+        return Ok(body::response(200, PROTOBUF, bytes));
     }
     let mut items = Vec::with_capacity(list.entries.len());
     for entry in &list.entries {
@@ -112,7 +122,22 @@ fn list_of(call: &Call, items: Vec<Value>, metadata: Map<String, Value>) -> Answ
             "items": items,
         }),
     };
-    Ok(encoded(call, 200, &shown))
+    encode(&call.accepted, 200, &shown)
+}
+
+/// A list of messages, one object at a time.
+async fn list_messages(
+    call: &Call,
+    entries: &[Entry],
+    metadata: Map<String, Value>,
+) -> Result<Vec<u8>, Failure> {
+    let head = json!({"kind": call.row.ty.list_kind, "apiVersion": call.row.api_version, "metadata": metadata});
+    let mut list = protobuf::List::new(&head).map_err(unencodable)?;
+    for entry in entries {
+        let item = read::in_version(call, &call.row, &read::stored(call, entry)?).await?;
+        list.push(&item).map_err(unencodable)?;
+    }
+    Ok(list.finish())
 }
 
 /// A list made of the bytes that are stored.
@@ -227,7 +252,10 @@ pub fn bookmark_object(call: &Call, metadata: Value) -> Value {
     }
 }
 
-/// Watches stream JSON, one event a line.
-pub fn watch_content_type(_accepted: &Accepted) -> HeaderValue {
-    body::JSON
+/// Watches stream JSON, one event a line, or frames of protobuf.
+pub fn watch_content_type(accepted: &Accepted) -> HeaderValue {
+    match accepted.format {
+        Format::Protobuf => HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch"),
+        Format::Json | Format::Yaml => body::JSON,
+    }
 }

@@ -72,6 +72,8 @@ pub struct Endpoint<'a> {
     /// In the order in which a 406 names them; the first serves clients that do not care.
     pub formats: &'a [Format],
     pub shapes: &'a [Shape],
+    /// Those of the shapes that there are protobuf messages for. Tables never have one.
+    pub protobuf: &'a [Shape],
     pub streams: Streams,
 }
 
@@ -80,12 +82,14 @@ impl Endpoint<'_> {
     pub const OBJECT: Endpoint<'static> = Endpoint {
         formats: &[Format::Json, Format::Yaml],
         shapes: &[Shape::Object, Shape::Table, Shape::PartialMetadata],
+        protobuf: &[],
         streams: Streams::Allowed,
     };
     /// A list.
     pub const LIST: Endpoint<'static> = Endpoint {
         formats: &[Format::Json, Format::Yaml],
         shapes: &[Shape::Object, Shape::Table, Shape::PartialMetadata, Shape::PartialMetadataList],
+        protobuf: &[],
         streams: Streams::Allowed,
     };
     /// A watch. YAML has no stream of documents here, as upstream.
@@ -95,19 +99,35 @@ impl Endpoint<'_> {
     pub const DISCOVERY: Endpoint<'static> = Endpoint {
         formats: &[Format::Json, Format::Yaml],
         shapes: &[Shape::Object, Shape::Discovery],
+        protobuf: &[],
         streams: Streams::Never,
     };
     /// Everything else: no conversions.
     pub const PLAIN: Endpoint<'static> = Endpoint {
         formats: &[Format::Json, Format::Yaml],
         shapes: &[Shape::Object],
+        protobuf: &[],
         streams: Streams::Never,
     };
+
+    /// The same for a resource in protobuf as well: whole objects where their kind has a message, and the metadata of
+    /// any.
+    pub fn with_protobuf(self, has_message: bool) -> Self {
+        const METADATA: &[Shape] = &[Shape::PartialMetadata, Shape::PartialMetadataList];
+        const ALL: &[Shape] = &[Shape::Object, Shape::PartialMetadata, Shape::PartialMetadataList];
+        Endpoint { protobuf: if has_message { ALL } else { METADATA }, ..self }
+    }
+
+    /// Protobuf comes last: those who do not care get JSON.
+    fn formats(&self) -> impl Iterator<Item = Format> {
+        let protobuf = (!self.protobuf.is_empty()).then_some(Format::Protobuf);
+        self.formats.iter().copied().chain(protobuf)
+    }
 
     fn not_acceptable(&self) -> Status {
         let suffix = if self.streams == Streams::Only { ";stream=watch" } else { "" };
         let accepted: Vec<String> =
-            self.formats.iter().map(|format| format!("{}{suffix}", format.media_type())).collect();
+            self.formats().map(|format| format!("{}{suffix}", format.media_type())).collect();
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Status::new(Reason::NotAcceptable, message)
     }
@@ -212,7 +232,8 @@ impl<'a> Clause<'a> {
                 accepted.version = versions.iter().find(|served| **served == version)?;
             }
         }
-        endpoint.shapes.contains(&accepted.shape).then_some(accepted)
+        let encodable = format != Format::Protobuf || endpoint.protobuf.contains(&accepted.shape);
+        (encodable && endpoint.shapes.contains(&accepted.shape)).then_some(accepted)
     }
 }
 
@@ -234,8 +255,8 @@ pub fn accept(header: Option<&str>, endpoint: &Endpoint<'_>) -> Result<Accepted,
     clauses
         .iter()
         .flat_map(|clause| {
-            let fitting = endpoint.formats.iter().filter(|format| clause.admits(**format));
-            fitting.filter_map(|format| clause.options(*format, endpoint))
+            let fitting = endpoint.formats().filter(|format| clause.admits(*format));
+            fitting.filter_map(|format| clause.options(format, endpoint))
         })
         .next()
         .ok_or_else(|| endpoint.not_acceptable())
@@ -321,6 +342,20 @@ mod tests {
         check("application/json;q=0.5, application/yaml", object, Yaml, Shape::Object, "");
         check("*/*, application/yaml", object, Yaml, Shape::Object, "");
         check("application/vnd.kubernetes.protobuf,application/json", object, Json, Shape::Object, "");
+        // the same where there are messages: of built-in kinds, and of the metadata of custom ones
+        let (built_in, custom) = (&object.with_protobuf(true), &object.with_protobuf(false));
+        check("application/vnd.kubernetes.protobuf,application/json", built_in, Protobuf, Shape::Object, "");
+        check("application/vnd.kubernetes.protobuf,application/json", custom, Json, Shape::Object, "");
+        check("application/json,application/vnd.kubernetes.protobuf", built_in, Json, Shape::Object, "");
+        check("*/*", built_in, Json, Shape::Object, "");
+        let table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json";
+        check(table, built_in, Json, Shape::Object, "");
+        let partial = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        check(partial, custom, Protobuf, Shape::PartialMetadata, "v1");
+        let partial_list =
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+        check(partial_list, &list.with_protobuf(false), Protobuf, Shape::PartialMetadataList, "v1");
+        assert!(accept(Some(partial_list), built_in).is_err());
         // kubectl get
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         check(table, list, Json, Shape::Table, "v1");

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 pub use decode::DecodeError;
 pub use encode::EncodeError;
 use reader::{Reader, Wire};
-use table::Table;
+use table::{Field, Message, Table};
 
 const MAGIC: &[u8] = b"k8s\0";
 
@@ -30,6 +30,22 @@ const MAGIC: &[u8] = b"k8s\0";
 pub struct Kind<'a> {
     pub api_version: &'a str,
     pub kind: &'a str,
+}
+
+impl<'a> Kind<'a> {
+    /// What an object says it is.
+    fn of(object: &'a Value) -> Self {
+        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+        Kind { api_version: text("apiVersion"), kind: text("kind") }
+    }
+
+    fn message(self) -> Result<&'static Message, EncodeError> {
+        Table::shared().of_kind(self).ok_or_else(|| self.unknown())
+    }
+
+    fn unknown(self) -> EncodeError {
+        EncodeError::UnknownKind { api_version: self.api_version.to_owned(), kind: self.kind.to_owned() }
+    }
 }
 
 /// Whether objects of this type can be protobuf.
@@ -76,22 +92,53 @@ pub fn decode(body: &[u8], expected: Kind<'_>) -> Result<Value, DecodeError> {
 
 /// The body of an object, which says its type.
 pub fn encode(object: &Value) -> Result<Vec<u8>, EncodeError> {
-    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let unknown = || EncodeError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() };
-    let message = Table::shared().of_kind(Kind { api_version, kind }).ok_or_else(unknown)?;
-    let mut type_meta = Vec::new();
-    encode::bytes(1, api_version.as_bytes(), &mut type_meta);
-    encode::bytes(2, kind.as_bytes(), &mut type_meta);
+    let kind = Kind::of(object);
     let mut raw = Vec::new();
-    encode::message(message, object, &mut raw)?;
-    let mut body = MAGIC.to_vec();
+    encode::message(kind.message()?, object, &mut raw)?;
+    Ok(enveloped(kind, &raw))
+}
+
+fn enveloped(kind: Kind<'_>, raw: &[u8]) -> Vec<u8> {
+    let mut type_meta = Vec::new();
+    encode::bytes(1, kind.api_version.as_bytes(), &mut type_meta);
+    encode::bytes(2, kind.kind.as_bytes(), &mut type_meta);
+    let mut body = Vec::with_capacity(raw.len() + type_meta.len() + 32);
+    body.extend_from_slice(MAGIC);
     encode::bytes(1, &type_meta, &mut body);
-    encode::bytes(2, &raw, &mut body);
+    encode::bytes(2, raw, &mut body);
     // Upstream writes both though they are empty.
     encode::bytes(3, &[], &mut body);
     encode::bytes(4, &[], &mut body);
-    Ok(body)
+    body
+}
+
+/// A list that is encoded item by item, so that never more than one of them is held as a value.
+pub struct List {
+    message: &'static Message,
+    items: &'static Field,
+    raw: Vec<u8>,
+    kind: (String, String),
+}
+
+impl List {
+    /// `object` is the list without its items.
+    pub fn new(object: &Value) -> Result<List, EncodeError> {
+        let kind = Kind::of(object);
+        let message = kind.message()?;
+        let items =
+            message.fields.iter().find(|field| field.name == "items").ok_or_else(|| kind.unknown())?;
+        let mut raw = Vec::new();
+        encode::message(message, object, &mut raw)?;
+        Ok(List { message, items, raw, kind: (kind.api_version.to_owned(), kind.kind.to_owned()) })
+    }
+
+    pub fn push(&mut self, item: &Value) -> Result<(), EncodeError> {
+        encode::item(self.message, self.items, item, &mut self.raw)
+    }
+
+    pub fn finish(self) -> Vec<u8> {
+        enveloped(Kind { api_version: &self.kind.0, kind: &self.kind.1 }, &self.raw)
+    }
 }
 
 /// One event of a watch: its length in four bytes, then a `WatchEvent` without an envelope around an object with one.

@@ -30,7 +30,7 @@ pub async fn answer(engine: &Engine, plane: &ControlPlane, head: &Head, parts: &
         (["apis", group, version], _) => discovery::resource_list(rows(), &GroupVersion::new(*group, *version)),
         _ => None,
     };
-    let mut response = present::encode(&accepted, 200, &document.ok_or_else(no_control_plane)?);
+    let mut response = present::encode(&accepted, 200, &document.ok_or_else(no_control_plane)?)?;
     if let Ok(content_type) = HeaderValue::from_str(&accepted.content_type()) {
         response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     }

@@ -4,7 +4,7 @@
 //! out once for all watchers that see it alike.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -14,7 +14,9 @@ use objects::{Reason, Status, Value};
 use serde_json::json;
 use store::{Change, Delivery, Event, Revision, StoreError, WatchError};
 use tokio::time::Instant;
+use wire::negotiate::{Format, Shape};
 use wire::options::ResourceVersionMatch;
+use wire::protobuf;
 
 use crate::body;
 use crate::call::{Call, revision};
@@ -23,6 +25,7 @@ use crate::metrics;
 use crate::present;
 use crate::read;
 use crate::service::{Answer, Failure};
+use crate::surface::Row;
 use crate::trail;
 use crate::verbs::list::wait_until;
 use crate::verbs::selection::Selection;
@@ -68,7 +71,7 @@ pub async fn watch(call: &Call) -> Answer {
             }
         }
         if options.send_initial_events == Some(true) && options.allow_watch_bookmarks {
-            bookmark(call, &mut first, page.revision, true);
+            bookmark(call, &mut first, page.revision, true)?;
         }
         page.revision
     } else {
@@ -181,7 +184,9 @@ impl Watcher {
 
     fn bookmark(&mut self) -> Bytes {
         let mut line = BytesMut::new();
-        bookmark(&self.call, &mut line, self.seen, false);
+        if let Err(failure) = bookmark(&self.call, &mut line, self.seen, false) {
+            return self.error(&failure.0);
+        }
         self.told = self.seen;
         line.freeze()
     }
@@ -205,9 +210,10 @@ impl Watcher {
 
     fn error(&mut self, status: &Status) -> Bytes {
         self.ended = true;
-        let mut line = json!({"type": "ERROR", "object": status.to_value()}).to_string();
-        line.push('\n');
-        Bytes::from(line)
+        let mut line = BytesMut::new();
+        // A status always has a message; if it had not, the watch would end without one.
+        let _ = write_event(&self.call, &mut line, "ERROR", &status.to_value());
+        line.freeze()
     }
 
     /// What this watcher sees of an event, if anything.
@@ -216,8 +222,8 @@ impl Watcher {
             Some(kind) => kind,
             None => return Ok(None),
         };
-        let plain = present::is_plain(&self.call.accepted) && kind == natural_kind(event.change);
-        if plain && let Some(line) = shared_line(&self.call, event) {
+        let whole = self.call.accepted.shape == Shape::Object && kind == natural_kind(event.change);
+        if whole && let Some(line) = shared_line(&self.call, event) {
             return Ok(Some(line));
         }
         let stored = self.call.engine.codec.decode(&event.key, &event.value, event.revision)?;
@@ -257,35 +263,57 @@ fn natural_kind(change: Change) -> &'static str {
     }
 }
 
-/// An event as most watchers see it: whole objects, in one version.
+/// An event as most watchers see it: whole objects, in one version. Each line is encoded by the first who wants it.
 struct Encoded {
     api_version: objects::CompactString,
     tag: SchemaTag,
-    line: Bytes,
+    json: OnceLock<Bytes>,
+    protobuf: OnceLock<Bytes>,
 }
 
-/// The line that all watchers of this row share, encoded by the first of them.
+impl Encoded {
+    fn of_row(row: &Row) -> Encoded {
+        Encoded { api_version: row.api_version.clone(), tag: row.tag(), json: OnceLock::new(), protobuf: OnceLock::new() }
+    }
+
+    fn line(&self, format: Format) -> &OnceLock<Bytes> {
+        match format {
+            Format::Protobuf => &self.protobuf,
+            Format::Json | Format::Yaml => &self.json,
+        }
+    }
+}
+
+/// The line that all watchers of this row share in their format; none where the row is another than that of the first.
 fn shared_line(call: &Call, event: &Event) -> Option<Bytes> {
+    let decode = || {
+        let stored = call.engine.codec.decode(&event.key, &event.value, event.revision).ok()?;
+        read::is_current(&call.row, &stored).then_some(stored)
+    };
+    let mut decoded = None;
     let encoded = match event.derived.get() {
         Some(encoded) => encoded,
         None => {
-            let stored = call.engine.codec.decode(&event.key, &event.value, event.revision).ok()?;
-            if !read::is_current(&call.row, &stored) {
-                return None;
-            }
-            let mut line = BytesMut::new();
-            frame(&mut line, natural_kind(event.change), |out| stored.write_to(out));
-            let encoded = Encoded {
-                api_version: call.row.api_version.clone(),
-                tag: call.row.tag(),
-                line: line.freeze(),
-            };
-            event.derived.get_or_init(|| Arc::new(encoded))
+            decoded = Some(decode()?);
+            event.derived.get_or_init(|| Arc::new(Encoded::of_row(&call.row)))
         }
     };
     let encoded = encoded.downcast_ref::<Encoded>()?;
-    let same = encoded.api_version == call.row.api_version && encoded.tag == call.row.tag();
-    same.then(|| encoded.line.clone())
+    if encoded.api_version != call.row.api_version || encoded.tag != call.row.tag() {
+        return None;
+    }
+    let shared = encoded.line(call.accepted.format);
+    if let Some(line) = shared.get() {
+        return Some(line.clone());
+    }
+    let stored = decoded.or_else(decode)?;
+    let mut line = BytesMut::new();
+    let kind = natural_kind(event.change);
+    match call.accepted.format {
+        Format::Protobuf => write_event(call, &mut line, kind, &stored.to_value().ok()?).ok()?,
+        Format::Json | Format::Yaml => frame(&mut line, kind, |out| stored.write_to(out)),
+    }
+    Some(shared.get_or_init(|| line.freeze()).clone())
 }
 
 fn frame(out: &mut BytesMut, kind: &str, object: impl FnOnce(&mut BytesMut)) {
@@ -310,15 +338,23 @@ async fn write_line(
     }
     let object = present::event_object(call, stored, *columns_sent).await?;
     *columns_sent = true;
-    frame(out, kind, |out| out.put_slice(object.to_string().as_bytes()));
+    write_event(call, out, kind, &object)
+}
+
+/// An event whose object is at hand as a value.
+fn write_event(call: &Call, out: &mut BytesMut, kind: &str, object: &Value) -> Result<(), Failure> {
+    match call.accepted.format {
+        Format::Protobuf => out.put_slice(&protobuf::frame(kind, object).map_err(present::unencodable)?),
+        Format::Json | Format::Yaml => frame(out, kind, |out| out.put_slice(object.to_string().as_bytes())),
+    }
     Ok(())
 }
 
-fn bookmark(call: &Call, out: &mut BytesMut, revision: Revision, initial_end: bool) {
+fn bookmark(call: &Call, out: &mut BytesMut, revision: Revision, initial_end: bool) -> Result<(), Failure> {
     let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
     if initial_end {
         metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
     }
     let object: Value = present::bookmark_object(call, metadata);
-    frame(out, "BOOKMARK", |out| out.put_slice(object.to_string().as_bytes()));
+    write_event(call, out, "BOOKMARK", &object)
 }

@@ -29,18 +29,29 @@ pub fn message(message: &Message, object: &Value, out: &mut Vec<u8>) -> Result<(
                 Some(given) => write(field, given, out),
             },
         };
-        given.map_err(|failed| match failed {
-            Failed::Here => EncodeError::Mismatch { field: format!("{}.{}", message.name, field.name) },
-            Failed::Within(error) => error,
-        })?;
+        given.map_err(|failed| failed.at(message, field))?;
     }
     Ok(())
+}
+
+/// Writes one more item of a field that is a list.
+pub fn item(message: &Message, field: &Field, item: &Value, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    value(field.number, field.ty, item, out).map_err(|failed| failed.at(message, field))
 }
 
 /// A value that does not fit its field, or one further within.
 enum Failed {
     Here,
     Within(EncodeError),
+}
+
+impl Failed {
+    fn at(self, message: &Message, field: &Field) -> EncodeError {
+        match self {
+            Failed::Here => EncodeError::Mismatch { field: format!("{}.{}", message.name, field.name) },
+            Failed::Within(error) => error,
+        }
+    }
 }
 
 impl From<EncodeError> for Failed {

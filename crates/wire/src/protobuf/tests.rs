@@ -299,6 +299,19 @@ fn depth_is_bounded() {
 }
 
 #[test]
+fn lists_are_written_item_by_item() {
+    let mut whole =
+        json!({"apiVersion": "v1", "kind": "NamespaceList", "metadata": {"resourceVersion": "7"}});
+    let mut list = List::new(&whole).unwrap();
+    whole["items"] = json!([{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]);
+    for item in whole["items"].as_array().unwrap() {
+        list.push(item).unwrap();
+    }
+    assert_eq!(decode(&list.finish(), POD).unwrap(), whole);
+    assert!(List::new(&json!({"apiVersion": "v1", "kind": "Namespace"})).is_err());
+}
+
+#[test]
 fn events_are_framed() {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}});
     let frame = frame("ADDED", &object).unwrap();
