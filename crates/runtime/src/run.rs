@@ -343,8 +343,11 @@ impl Loop {
                 self.queue.shrink();
                 let control_plane = &item.request.control_plane;
                 let drained = self.queue.ready_of(control_plane) <= self.options.line / 2;
-                if drained && let Some(owed) = self.overflown.take(control_plane) {
-                    self.sweeps.push_back(Some(owed));
+                if drained && let Some(owed) = self.overflown.take(control_plane).map(Some) {
+                    // One that has not begun yet finds everything.
+                    if !self.sweeps.contains(&owed) {
+                        self.sweeps.push_back(owed);
+                    }
                 }
                 self.save_soon();
             }

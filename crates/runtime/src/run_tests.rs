@@ -329,7 +329,7 @@ async fn more_than_can_be_kept_of_a_control_plane_is_found_again() {
 #[tokio::test(start_paused = true)]
 async fn a_sweep_that_is_owed_is_remembered() {
     let options = Options { workers: 1, share: 1, line: 2, patience: Duration::ZERO, ..Options::default() };
-    let scene = Scene::new(FakeFleet::new(), options.clone()).await;
+    let scene = Scene::new(FakeFleet::new(), options).await;
     scene.fleet.change("a", "waits");
     scene.pass(1).await;
     for index in 0..5 {
@@ -338,6 +338,7 @@ async fn a_sweep_that_is_owed_is_remembered() {
     scene.pass(1).await;
     let cursor = scene.end().await.unwrap();
     assert_eq!((cursor.sweep.as_slice(), cursor.parked.len()), (["a".into()].as_slice(), 3));
-    let scene = Scene::new(FakeFleet { cursor: Mutex::new(Some(cursor)), ..FakeFleet::new() }, options).await;
+    let fleet = FakeFleet { cursor: Mutex::new(Some(cursor)), ..FakeFleet::new() };
+    let scene = Scene::new(fleet, Options::default()).await;
     assert_eq!(*scene.fleet.swept.lock(), [Some("a".into())]);
 }
