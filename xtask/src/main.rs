@@ -3,6 +3,7 @@
 // A tool for people: it talks on standard output.
 #![allow(clippy::print_stdout)]
 
+mod bench;
 mod generate;
 mod test;
 mod tidy;
@@ -18,6 +19,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Measure the server and write docs/benchmarks.md
+    Bench(bench::Args),
     /// Write the data tables that are made from published material
     Generate(generate::Args),
     /// Install what the tests need, then check and test everything
@@ -28,6 +31,7 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
+        Command::Bench(args) => bench::run(&args),
         Command::Generate(args) => generate::run(args),
         Command::Test(args) => test::run(&args),
         Command::Tidy => tidy::run(),
