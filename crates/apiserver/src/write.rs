@@ -196,20 +196,17 @@ pub enum Updated {
     Missing,
 }
 
-/// Changes an object that is there. What conflicts with another write is done again on the newer object, unless
-/// the caller named the one it meant.
+/// Changes an object that is there. What conflicts with another write is done again on the newer object.
 pub async fn update(call: &Call, update: &Update<'_>) -> Result<Updated, Failure> {
     for _ in 0..TRIES {
         let Some(current) = read::current(call, update.name).await? else { return Ok(Updated::Missing) };
         let mut wanted = (update.make)(&current.value)?;
-        let pinned = check_identity(call, &mut wanted, &current, update.name)?;
-        match replace(call, current, wanted, update).await? {
-            Replaced::Written(value) => return Ok(Updated::Written(value)),
-            Replaced::Overtaken if pinned => {
-                return Err(Status::stale(&call.group_resource(), update.name).into());
-            }
-            Replaced::Overtaken => {}
+        check_identity(call, &mut wanted, &current, update.name)?;
+        if let Replaced::Written(value) = replace(call, current, wanted, update).await? {
+            return Ok(Updated::Written(value));
         }
+        // Who named the version it meant is told at the next look that it is gone. A patch carries the version it
+        // was made on without having named it, and is made again.
     }
     Err(contended(call, update.name))
 }
@@ -281,8 +278,8 @@ async fn replace(
     }
 }
 
-/// The new object must be the old one's successor. Returns whether the caller pinned the version it changes.
-fn check_identity(call: &Call, new: &mut Value, current: &Current, name: &str) -> Result<bool, Failure> {
+/// The new object must be the old one's successor, and of the version the caller meant if it named one.
+fn check_identity(call: &Call, new: &mut Value, current: &Current, name: &str) -> Result<(), Failure> {
     let (old, resource) = (&current.value, call.group_resource());
     let uid = meta::uid(new);
     if !uid.is_empty() && uid != meta::uid(old) {
@@ -293,8 +290,7 @@ fn check_identity(call: &Call, new: &mut Value, current: &Current, name: &str) -
         return Err(Status::conflict(&resource, name, why).into());
     }
     let asked = meta::resource_version(new);
-    let pinned = !asked.is_empty() && asked != "0";
-    if pinned {
+    if !asked.is_empty() && asked != "0" {
         let revision: u64 = asked.parse().map_err(|_| {
             let error = field::Error::invalid(
                 &Path::new("metadata.resourceVersion"),
@@ -322,7 +318,7 @@ fn check_identity(call: &Call, new: &mut Value, current: &Current, name: &str) -
     if call.row.ty.is_namespaced() && meta::namespace(new).is_empty() {
         meta::set(new, "namespace", meta::namespace(old).to_owned());
     }
-    Ok(pinned)
+    Ok(())
 }
 
 /// Whether a write would change nothing but the time at which nothing changed.
@@ -406,4 +402,44 @@ pub async fn commit(call: &Call, operations: Vec<Operation>) -> Result<Revision,
 
 fn contended(call: &Call, name: &str) -> Failure {
     Status::conflict(&call.group_resource(), name, "too many others are changing it; please try again").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http::Request;
+
+    use crate::fixture::{Fixture, administrator};
+
+    /// Few enough that the unluckiest is done before it has been overtaken too often.
+    const PATCHES: usize = super::TRIES - 1;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn patches_that_meet_are_all_done() {
+        let fixture = Arc::new(Fixture::new().await);
+        let path = "/api/v1/namespaces/default/configmaps";
+        assert_eq!(fixture.ask("a", "POST", path, r#"{"metadata": {"name": "x"}}"#).await.0, 201);
+        let patch = |i: usize, version: &str| {
+            let fixture = fixture.clone();
+            let body = format!(r#"{{{version}"data": {{"k{i}": "v"}}}}"#);
+            tokio::spawn(async move {
+                let request = Request::patch("/api/v1/namespaces/default/configmaps/x");
+                let request = request.header("content-type", "application/merge-patch+json");
+                fixture.send(administrator("a"), request, body).await.status().as_u16()
+            })
+        };
+        let current = fixture.ask("a", "GET", &format!("{path}/x"), "").await.1;
+        let current: serde_json::Value = serde_json::from_str(&current).unwrap();
+        let version = format!(r#""metadata": {{"resourceVersion": {}}},"#, current["metadata"]["resourceVersion"]);
+        let all: Vec<_> = (0..PATCHES).map(|i| patch(i, "")).collect();
+        for patched in all {
+            assert_eq!(patched.await.unwrap(), 200);
+        }
+        let patched = fixture.ask("a", "GET", &format!("{path}/x"), "").await.1;
+        let patched: serde_json::Value = serde_json::from_str(&patched).unwrap();
+        assert_eq!(patched["data"].as_object().unwrap().len(), PATCHES);
+        // Whoever names a version means that one.
+        assert_eq!(patch(99, &version).await.unwrap(), 409);
+    }
 }
