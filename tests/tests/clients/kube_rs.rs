@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use end_to_end::Server;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -23,13 +22,15 @@ use kube::runtime::{Controller, WatchStreamExt, watcher};
 use kube::{Api, Client, Config, Resource, ResourceExt};
 use serde_json::json;
 
+use crate::tenant::Tenant;
+
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// With the kubeconfig, as a program on a person's machine is.
-async fn client(server: &Server) -> Client {
+async fn client(tenant: &Tenant) -> Client {
     // Another crate of the build may bring a second provider; whoever is first decides.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
+    let kubeconfig = Kubeconfig::read_from(&tenant.kubeconfig).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()
 }
@@ -128,8 +129,8 @@ async fn write(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_with_a_finalizer() {
-    let server = Server::start();
-    let client = client(&server).await;
+    let tenant = Tenant::start();
+    let client = client(&tenant).await;
     define_widgets(&client).await;
     let widgets_api: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &widgets());
     let texts: Api<ConfigMap> = Api::default_namespaced(client.clone());
@@ -190,8 +191,8 @@ async fn a_controller_with_a_finalizer() {
 
 /// A cache is equal to what is listed after writes, whichever way it was first filled.
 async fn check_reflector(config: watcher::Config) {
-    let server = Server::start();
-    let client = client(&server).await;
+    let tenant = Tenant::start();
+    let client = client(&tenant).await;
     let texts: Api<ConfigMap> = Api::default_namespaced(client.clone());
     let text = |name: &str, value: &str| -> ConfigMap {
         serde_json::from_value(
@@ -239,8 +240,8 @@ async fn a_reflector_that_streams() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_are_told_apart() {
-    let server = Server::start();
-    let client = client(&server).await;
+    let tenant = Tenant::start();
+    let client = client(&tenant).await;
     let texts: Api<ConfigMap> = Api::default_namespaced(client.clone());
     let object: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
     let made = texts.create(&PostParams::default(), &object).await.unwrap();

@@ -5,3 +5,4 @@
 
 mod kube_rs;
 mod python;
+mod tenant;

@@ -1,11 +1,13 @@
-//! Python's clients: scripts in `tests/python`, each with a server of its own.
+//! Python's clients: scripts in `tests/python`, each with a control plane of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use end_to_end::{Client, Server, tools_dir};
+use end_to_end::{Client, tools_dir};
 use serde_json::{Value, json};
+
+use crate::tenant::Tenant;
 
 /// What a handler of an operator may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -15,14 +17,14 @@ fn scripts() -> PathBuf {
 }
 
 /// A program of the virtual environment, with the kubeconfig and nothing else of ours.
-fn program(name: &str, server: &Server) -> Command {
+fn program(name: &str, tenant: &Tenant) -> Command {
     let path = tools_dir().join("venv/bin").join(name);
     assert!(path.exists(), "{} is not there: run `cargo xtask test --tools-only`", path.display());
     let mut command = Command::new(path);
     command
-        .env("KUBECONFIG", server.kubeconfig())
+        .env("KUBECONFIG", &tenant.kubeconfig)
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("HOME", server.dir())
+        .env("HOME", tenant.server.dir())
         .current_dir(scripts())
         .stdin(Stdio::null());
     command
@@ -30,8 +32,8 @@ fn program(name: &str, server: &Server) -> Command {
 
 /// Runs a script to its end; all of its checks have to be said to be good.
 fn check(script: &str) {
-    let server = Server::start();
-    let output = program("python", &server).arg(script).output().unwrap();
+    let tenant = Tenant::start();
+    let output = program("python", &tenant).arg(script).output().unwrap();
     let said = text(&output);
     assert!(output.status.success(), "{script} ended with {}:\n{said}", output.status);
     let source = std::fs::read_to_string(scripts().join(script)).unwrap();
@@ -65,10 +67,10 @@ struct Operator {
 }
 
 impl Operator {
-    fn start(server: &Server) -> Operator {
-        let log = server.dir().join("operator.log");
+    fn start(tenant: &Tenant) -> Operator {
+        let log = tenant.server.dir().join("operator.log");
         let file = std::fs::File::create(&log).unwrap();
-        let process = program("kopf", server)
+        let process = program("kopf", tenant)
             .args(["run", "--all-namespaces", "--verbose", "kopf_operator.py"])
             .stdout(file.try_clone().unwrap())
             .stderr(file)
@@ -104,8 +106,6 @@ impl Drop for Operator {
     }
 }
 
-const SPROCKETS: &str = "/apis/clients.example.com/v1/namespaces/default/sprockets";
-
 fn sprocket(name: &str, size: u32, colour: &str) -> Value {
     json!({
         "apiVersion": "clients.example.com/v1", "kind": "Sprocket",
@@ -132,18 +132,19 @@ fn define_sprockets(client: &Client) {
             "names": {"plural": "sprockets", "singular": "sprocket", "kind": "Sprocket"},
         },
     });
-    client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).ok();
+    client.post(&Tenant::path("/apis/apiextensions.k8s.io/v1/customresourcedefinitions"), &definition).ok();
 }
 
 #[test]
 fn kopf() {
-    let server = Server::start();
-    let client = server.client();
+    let tenant = Tenant::start();
+    let client = tenant.client();
     define_sprockets(&client);
-    let operator = Operator::start(&server);
+    let operator = Operator::start(&tenant);
+    let sprockets = Tenant::path("/apis/clients.example.com/v1/namespaces/default/sprockets");
 
-    client.post(SPROCKETS, &sprocket("s", 4, "red")).ok();
-    let path = format!("{SPROCKETS}/s");
+    client.post(&sprockets, &sprocket("s", 4, "red")).ok();
+    let path = format!("{sprockets}/s");
     let handled = operator.eventually("the create handler", || {
         let object = client.get(&path).ok();
         (object["status"]["created"]["handled"] == "create").then_some(object)
@@ -152,7 +153,7 @@ fn kopf() {
     assert_eq!(handled["metadata"]["finalizers"], json!(["clients.example.com/finalizer"]));
     assert_eq!(handled["metadata"]["generation"], 1, "a status is no change of generation: {handled:#}");
     operator.eventually("the event it posts", || {
-        let events = client.get("/api/v1/namespaces/default/events").ok();
+        let events = client.get(&Tenant::path("/api/v1/namespaces/default/events")).ok();
         let mut items = events["items"].as_array().unwrap().iter();
         items.find(|e| e["reason"] == "Greased" && e["involvedObject"]["name"] == "s").cloned()
     });
@@ -166,12 +167,12 @@ fn kopf() {
         .eventually("the timer", || (client.get(&path).ok()["status"]["turns"].as_i64()? > 2).then_some(()));
 
     // One that was there before it is asked about, and one of another kind that asks.
-    client.post(SPROCKETS, &sprocket("t", 1, "blue")).ok();
-    operator.eventually("t", || client.get(&format!("{SPROCKETS}/t")).ok()["status"]["teeth"].as_i64());
+    client.post(&sprockets, &sprocket("t", 1, "blue")).ok();
+    operator.eventually("t", || client.get(&format!("{sprockets}/t")).ok()["status"]["teeth"].as_i64());
     let question = json!({"metadata": {"name": "q", "labels": {"ask": "colours"}}});
-    client.post("/api/v1/namespaces/default/configmaps", &question).ok();
+    client.post(&Tenant::path("/api/v1/namespaces/default/configmaps"), &question).ok();
     operator.eventually("an answer from the index", || {
-        let asked = client.get("/api/v1/namespaces/default/configmaps/q").ok();
+        let asked = client.get(&Tenant::path("/api/v1/namespaces/default/configmaps/q")).ok();
         (asked["metadata"]["annotations"]["answer"] == "s,t").then_some(())
     });
 
@@ -180,5 +181,5 @@ fn kopf() {
     operator.eventually("the delete handler", || (client.get(&path).code == 404).then_some(()));
     let log = operator.log();
     assert!(log.contains("not yet") && log.contains("s is gone for good"), "{log}");
-    assert_eq!(client.get(&format!("{SPROCKETS}/t")).code, 200, "the other one stays");
+    assert_eq!(client.get(&format!("{sprockets}/t")).code, 200, "the other one stays");
 }

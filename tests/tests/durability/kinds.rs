@@ -1,5 +1,8 @@
 //! What is written: objects of several kinds, each carrying the mark of the write that made it so.
 
+use std::collections::BTreeMap;
+
+use end_to_end::Client;
 use serde_json::{Value, json};
 
 /// Objects of this test, among those the control plane has of its own.
@@ -75,7 +78,7 @@ impl Place {
     }
 
     /// The object that lies here, with this mark.
-    pub fn object(&self, mark: u64) -> Value {
+    pub fn object(&self, mark: u64, owners: &Owners) -> Value {
         let (api_version, kind, _) = self.kind.names();
         let (field, body) = self.kind.body();
         let mut object = json!({
@@ -86,7 +89,36 @@ impl Place {
             },
         });
         object[field] = body;
+        if self.kind == Kind::ConfigMap {
+            object["metadata"]["ownerReferences"] = json!([owners.reference(&self.namespace)]);
+        }
         object
+    }
+}
+
+/// A config map in each namespace that all others there belong to.
+pub struct Owners(BTreeMap<String, String>);
+
+const OWNER: &str = "owner";
+
+impl Owners {
+    pub fn make(client: &Client) -> Owners {
+        let make = |namespace: &str| {
+            let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+            let made = client.post(&path, &json!({"metadata": {"name": OWNER}})).ok();
+            (namespace.to_owned(), made["metadata"]["uid"].as_str().unwrap().to_owned())
+        };
+        Owners(NAMESPACES.into_iter().map(make).collect())
+    }
+
+    fn reference(&self, namespace: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "name": OWNER, "uid": self.0[namespace]})
+    }
+
+    pub fn delete(&self, client: &Client) {
+        for namespace in self.0.keys() {
+            client.delete(&format!("/api/v1/namespaces/{namespace}/configmaps/{OWNER}")).ok();
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use end_to_end::{Client, Server};
 use history::History;
-use kinds::{CHARGED, Kind, NAMESPACES, Place, SELECTOR, Version};
+use kinds::{CHARGED, Kind, NAMESPACES, Owners, Place, SELECTOR, Version};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
@@ -29,6 +29,8 @@ const WRITERS: u64 = 18;
 const KILLS: usize = 50;
 /// One in so many servers is killed while it starts.
 const KILLED_EARLY: u32 = 5;
+/// For what the control plane does in its own time.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How far back a watch of an earlier time begins, in events.
 const REMEMBERED: usize = 2_000;
 
@@ -54,6 +56,7 @@ fn killed_at_any_moment() {
         test.books.count,
         test.histories.iter().map(History::len).sum::<usize>()
     );
+    test.delete_owners();
     assert!(test.books.count > 10 * wanted, "too few writes to prove anything");
 }
 
@@ -65,6 +68,7 @@ struct Test {
     server: Server,
     writers: Vec<Writer>,
     books: Books,
+    owners: Owners,
     /// One for each of [`Kind::ALL`], then the one of addresses.
     histories: Vec<History>,
     /// Objects that mark how far a watch has to have come.
@@ -81,14 +85,20 @@ impl Test {
         let hard = json!({"secrets": "1000000"});
         let quotas = format!("/api/v1/namespaces/{CHARGED}/resourcequotas");
         client.post(&quotas, &json!({"metadata": {"name": "quota"}, "spec": {"hard": hard}})).ok();
-        let status = json!({"status": {"hard": hard, "used": {"secrets": "0"}}});
-        client.patch(&format!("{quotas}/quota/status"), "merge", &status).ok();
+        // From when the control plane has first counted, a write is charged as it is made.
+        let counted = || client.get(&format!("{quotas}/quota")).ok()["status"]["used"]["secrets"] == "0";
+        let began = Instant::now();
+        while !counted() {
+            assert!(began.elapsed() < PATIENCE, "the quota is not counted after {PATIENCE:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let owners = Owners::make(&client);
 
         let collections = Kind::ALL.iter().map(|kind| kind.collection()).chain([ADDRESSES]);
         let histories =
             collections.map(|path| History::from(path, revision_of(&client.get(path).ok()))).collect();
         let writers = (0..WRITERS).map(|i| Writer::new(i, StdRng::seed_from_u64(rng.random()))).collect();
-        let mut test = Test { server, writers, books: Books::default(), histories, fences: 0 };
+        let mut test = Test { server, writers, books: Books::default(), owners, histories, fences: 0 };
         test.settle(rng);
         test
     }
@@ -96,12 +106,12 @@ impl Test {
     /// All writers at once, and the server gone in the middle of it.
     fn write_until_killed(&mut self, after: Duration) {
         let began = Instant::now();
-        let (killed, server) = (AtomicBool::new(false), &mut self.server);
+        let (killed, server, owners) = (AtomicBool::new(false), &mut self.server, &self.owners);
         std::thread::scope(|scope| {
             for writer in &mut self.writers {
                 let client = server.client();
                 let killed = &killed;
-                scope.spawn(move || writer.write(&client, killed));
+                scope.spawn(move || writer.write(&client, owners, killed));
             }
             std::thread::sleep(after.saturating_sub(began.elapsed()));
             killed.store(true, Ordering::SeqCst);
@@ -130,7 +140,7 @@ impl Test {
         }
         self.fences += 1;
         for kind in Kind::ALL {
-            let (place, version) = writers::fence(&client, kind, self.fences);
+            let (place, version) = writers::fence(&client, &self.owners, kind, self.fences);
             assert!(
                 version.revision > highest,
                 "{place:?} got revision {}, after {highest}",
@@ -157,6 +167,21 @@ impl Test {
         }
         let seen = self.histories.iter().map(History::last).max().unwrap_or_default();
         self.books.highest = self.books.highest.max(seen);
+    }
+
+    /// What belongs to an owner is found by an index that is written with it: whatever goes with its owner was in it.
+    fn delete_owners(&self) {
+        let client = self.server.client();
+        self.owners.delete(&client);
+        let began = Instant::now();
+        loop {
+            let left = list(&client, Kind::ConfigMap, &self.books).count();
+            if left == 0 {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{left} config maps are not collected after {PATIENCE:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// An address is taken and given back in the very revision of its Service's creation and deletion.

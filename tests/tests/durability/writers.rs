@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use end_to_end::{Answer, Client};
 use rand::RngExt;
 use rand::rngs::StdRng;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::history::Seen;
-use crate::kinds::{CHARGED, Kind, NAMESPACES, Place, Version};
+use crate::kinds::{CHARGED, Kind, NAMESPACES, Owners, Place, Version};
 
 /// Objects of each kind that a writer has.
 const OBJECTS: u64 = 4;
@@ -52,7 +52,7 @@ impl Writer {
     }
 
     /// Writes whatever comes to mind until the server does not answer any more.
-    pub fn write(&mut self, client: &Client, killed: &AtomicBool) {
+    pub fn write(&mut self, client: &Client, owners: &Owners, killed: &AtomicBool) {
         let mut secrets = 0;
         loop {
             let place = match self.rng.random_range(0..10) {
@@ -66,23 +66,24 @@ impl Writer {
                     self.facts.keys().nth(chosen).unwrap().clone()
                 }
             };
-            if !self.write_once(client, place, killed) {
+            if !self.write_once(client, owners, place, killed) {
                 return;
             }
         }
     }
 
     /// Returns whether there was an answer.
-    fn write_once(&mut self, client: &Client, place: Place, killed: &AtomicBool) -> bool {
+    fn write_once(&mut self, client: &Client, owners: &Owners, place: Place, killed: &AtomicBool) -> bool {
         self.marks += 1;
         let mark = self.number * 1_000_000 + self.marks;
         let fact = self.facts.entry(place.clone()).or_default();
         let removes = fact.known.is_some() && place.kind != Kind::Secret && self.rng.random_ratio(1, 4);
         fact.attempt = Some(if removes { Attempt::Delete } else { Attempt::Put { mark } });
+        let way = self.rng.random_range(0..5);
         let answer = if removes {
             client.try_send("DELETE", &place.path(), None, b"")
         } else {
-            put(client, &place, fact.known, mark, self.rng.random_range(0..5))
+            put(client, &place, fact.known, place.object(mark, owners), mark, way)
         };
         let answer = match answer {
             Ok(answer) => answer,
@@ -108,17 +109,18 @@ fn put(
     client: &Client,
     place: &Place,
     known: Option<Version>,
+    object: Value,
     mark: u64,
     way: u32,
 ) -> Result<Answer, ureq::Error> {
     let annotations = json!({"metadata": {"annotations": {"mark": mark.to_string()}}});
-    let send = |method: &str, path: &str, content_type: &str, body: serde_json::Value| {
+    let send = |method: &str, path: &str, content_type: &str, body: Value| {
         client.try_send(method, path, Some(content_type), body.to_string().as_bytes())
     };
-    let (path, object) = (place.path(), place.object(mark));
+    let path = place.path();
     let apply = || {
         let path = format!("{path}?fieldManager=writer&force=true");
-        send("PATCH", &path, "application/apply-patch+yaml", place.object(mark))
+        send("PATCH", &path, "application/apply-patch+yaml", object.clone())
     };
     match (known, way) {
         _ if place.kind == Kind::Deployment => apply(),
@@ -140,10 +142,10 @@ fn put(
 }
 
 /// An object that nobody has written yet; whoever has seen it has seen all that was written before.
-pub fn fence(client: &Client, kind: Kind, number: u64) -> (Place, Version) {
+pub fn fence(client: &Client, owners: &Owners, kind: Kind, number: u64) -> (Place, Version) {
     let namespace = if kind == Kind::Secret { CHARGED } else { NAMESPACES[0] };
     let place = Place { kind, namespace: namespace.to_owned(), name: format!("fence-{number}") };
-    let made = client.post(&place.collection(), &place.object(0)).ok();
+    let made = client.post(&place.collection(), &place.object(0, owners)).ok();
     (place, Version::of(&made))
 }
 
