@@ -2,7 +2,8 @@
 //!
 //! [`Server`] is a `hangar up` of its own for each test: it starts in a moment, and a test that ends finds its
 //! log free of errors and its exit clean, or fails. [`Kubectl`] is every version of kubectl on the machine;
-//! [`Transcript`] is what a person types and what they must see. [`Client`] speaks HTTP for what no kubectl would say.
+//! [`Transcript`] is what a person types and what they must see. [`ControlPlane`] is one of many on a
+//! server. [`Client`] speaks HTTP for what no kubectl would say.
 //!
 //! Not here: anything of Hangar's own crates. These tests know what is public: the binary, the wire, the files.
 
@@ -10,12 +11,14 @@
 #![allow(clippy::print_stdout, reason = "what is skipped is said")]
 
 mod client;
+mod control_plane;
 mod kubectl;
 mod patterns;
 mod server;
 mod transcript;
 
 pub use client::{Answer, Client, Credentials, Watch};
+pub use control_plane::ControlPlane;
 pub use kubectl::{Kubectl, Version};
-pub use server::{Server, tools_dir};
+pub use server::{Server, binary, tools_dir};
 pub use transcript::Transcript;

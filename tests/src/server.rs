@@ -186,7 +186,7 @@ fn first_line(stdout: impl std::io::Read + Send + 'static) -> String {
 }
 
 /// `$HANGAR_BIN`, or the one that was built beside these tests.
-fn binary() -> PathBuf {
+pub fn binary() -> PathBuf {
     match std::env::var_os("HANGAR_BIN") {
         Some(path) => path.into(),
         None => profile_dir().join("hangar"),

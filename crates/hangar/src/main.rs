@@ -4,25 +4,20 @@
 
 #![allow(clippy::print_stdout, reason = "a command line talks to its user")]
 
+mod api;
 mod cli;
+mod commands;
 mod configuration;
 mod files;
+mod hosting;
 mod kubeconfig;
 mod logs;
+mod progress;
 mod up;
-
-use clap::Parser;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    match cli::Cli::parse().run() {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            // One plain line, whatever went wrong and however deep.
-            eprintln!("hangar: {}", format!("{error:#}").replace('\n', " "));
-            std::process::ExitCode::FAILURE
-        }
-    }
+    cli::run(std::env::args_os())
 }

@@ -1,0 +1,257 @@
+//! A control plane as the command line talks to it: any objects, by path, over the network.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use futures::TryStreamExt;
+use http::{Method, Request, header};
+use kube::config::{KubeConfigOptions, Kubeconfig as ClientConfig};
+use kube::core::WatchEvent;
+use serde_json::{Value, json};
+
+use crate::kubeconfig::{Access, Kubeconfig, List};
+
+/// A server that is there answers at once; one that is not is not worth more of somebody's time.
+const CONNECT: Duration = Duration::from_secs(5);
+const WATCH_SECONDS: u32 = 300;
+/// Between two watches, so that a server that ends them at once is not asked without pause.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Fields of entries that are paths, relative to the file they are in.
+const CLUSTER_PATHS: [&str; 1] = ["certificate-authority"];
+const USER_PATHS: [&str; 3] = ["client-certificate", "client-key", "tokenFile"];
+
+/// Why a server did not do what was asked.
+#[derive(thiserror::Error, Debug)]
+pub enum ApiError {
+    /// Its own words.
+    #[error("{message}")]
+    Refused { code: u16, message: String },
+    #[error("{0}")]
+    NoAnswer(String),
+}
+
+impl ApiError {
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            ApiError::Refused { code, .. } => Some(*code),
+            ApiError::NoAnswer(_) => None,
+        }
+    }
+}
+
+impl From<kube::Error> for ApiError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => ApiError::Refused { code: status.code, message: status.message },
+            error => ApiError::NoAnswer(innermost(&error)),
+        }
+    }
+}
+
+/// The layers of a client say little; what happened is said at the bottom.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+/// A kind of objects, and where they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// `api/v1`, `apis/apps/v1`.
+    pub api: &'static str,
+    pub plural: &'static str,
+}
+
+pub const CONTROL_PLANES: Kind =
+    Kind { api: "apis/tenancy.kflex.kubestellar.org/v1alpha1", plural: "controlplanes" };
+pub const NAMESPACES: Kind = Kind { api: "api/v1", plural: "namespaces" };
+pub const SECRETS: Kind = Kind { api: "api/v1", plural: "secrets" };
+
+impl Kind {
+    fn collection(self, namespace: &str) -> String {
+        match namespace {
+            "" => format!("/{}/{}", self.api, self.plural),
+            namespace => format!("/{}/namespaces/{namespace}/{}", self.api, self.plural),
+        }
+    }
+
+    fn object(self, namespace: &str, name: &str) -> String {
+        format!("{}/{name}", self.collection(namespace))
+    }
+}
+
+#[derive(Clone)]
+pub struct Api {
+    client: kube::Client,
+    pub server: String,
+}
+
+impl Api {
+    /// Through a context of a kubeconfig.
+    pub async fn of_context(kubeconfig: &Kubeconfig, context: &str) -> anyhow::Result<Api> {
+        let mut access = kubeconfig.access(context).map_err(anyhow::Error::msg)?;
+        let body = kubeconfig.get(List::Contexts, context).cloned().unwrap_or_default();
+        let dir = |list, key: &str| kubeconfig.dir_of(list, body[key].as_str().unwrap_or_default());
+        resolve(&mut access.cluster, &CLUSTER_PATHS, dir(List::Clusters, "cluster"));
+        resolve(&mut access.user, &USER_PATHS, dir(List::Users, "user"));
+        Api::of(&access).await
+    }
+
+    pub async fn of(access: &Access) -> anyhow::Result<Api> {
+        let config: ClientConfig =
+            serde_json::from_value(access.kubeconfig("it")).context("the context's entries make no sense")?;
+        let mut config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default())
+            .await
+            .map_err(|error| anyhow::anyhow!("{}", innermost(&error)))?;
+        config.connect_timeout = Some(CONNECT);
+        // A watch may be silent for as long as it likes.
+        config.read_timeout = None;
+        let local = config.cluster_url.host().is_some_and(|host| {
+            let host = host.trim_matches(['[', ']']);
+            host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        });
+        if local {
+            config.proxy_url = None;
+        }
+        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let client =
+            kube::Client::try_from(config).map_err(|error| anyhow::anyhow!("{}", innermost(&error)))?;
+        Ok(Api { client, server })
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, ApiError> {
+        let request =
+            Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, "application/json");
+        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        let request = request.body(body).map_err(|error| ApiError::NoAnswer(error.to_string()))?;
+        Ok(self.client.request(request).await?)
+    }
+
+    pub async fn get_path(&self, path: &str) -> Result<Value, ApiError> {
+        self.send(Method::GET, path, None).await
+    }
+
+    pub async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
+        optional(self.send(Method::GET, &kind.object(namespace, name), None).await)
+    }
+
+    /// All of them, in pages of what a server likes to answer.
+    pub async fn list(&self, kind: Kind) -> Result<Vec<Value>, ApiError> {
+        let (mut items, mut token) = (Vec::new(), String::new());
+        loop {
+            let path = format!("{}?limit=500&continue={token}", kind.collection(""));
+            let mut page = self.get_path(&path).await?;
+            token = page["metadata"]["continue"]
+                .as_str()
+                .unwrap_or_default()
+                .replace('+', "%2B")
+                .replace('=', "%3D");
+            if let Value::Array(found) = page["items"].take() {
+                items.extend(found);
+            }
+            if token.is_empty() {
+                return Ok(items);
+            }
+        }
+    }
+
+    pub async fn create(&self, kind: Kind, namespace: &str, object: &Value) -> Result<Value, ApiError> {
+        self.send(Method::POST, &kind.collection(namespace), Some(object)).await
+    }
+
+    pub async fn replace(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        object: &Value,
+    ) -> Result<Value, ApiError> {
+        self.send(Method::PUT, &kind.object(namespace, name), Some(object)).await
+    }
+
+    /// False if there was nothing to delete.
+    pub async fn delete(&self, kind: Kind, namespace: &str, name: &str) -> Result<bool, ApiError> {
+        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
+        let deleted = self.send(Method::DELETE, &kind.object(namespace, name), Some(&options)).await;
+        Ok(optional(deleted)?.is_some())
+    }
+
+    /// Looks at an object of no namespace until what is seen is enough. `seen` is what is known of it already.
+    pub async fn follow<T>(
+        &self,
+        kind: Kind,
+        name: &str,
+        mut seen: Option<Value>,
+        mut judge: impl FnMut(Option<&Value>) -> Option<T>,
+    ) -> Result<T, ApiError> {
+        loop {
+            let object = match seen.take() {
+                Some(object) => Some(object),
+                None => self.get(kind, "", name).await?,
+            };
+            if let Some(enough) = judge(object.as_ref()) {
+                return Ok(enough);
+            }
+            let version = object.as_ref().and_then(|object| object["metadata"]["resourceVersion"].as_str());
+            let from = version.map(|version| format!("&resourceVersion={version}")).unwrap_or_default();
+            let path = format!(
+                "{}?watch=true&fieldSelector=metadata.name%3D{name}&timeoutSeconds={WATCH_SECONDS}{from}",
+                kind.collection("")
+            );
+            let request = Request::builder().uri(path).body(Vec::new());
+            let request = request.map_err(|error| ApiError::NoAnswer(error.to_string()))?;
+            let events = self.client.request_events::<Value>(request).await?;
+            let mut events = std::pin::pin!(events);
+            // An error ends the watch, and a fresh look tells what it missed.
+            while let Ok(Some(event)) = events.try_next().await {
+                let enough = match event {
+                    WatchEvent::Added(object) | WatchEvent::Modified(object) => judge(Some(&object)),
+                    WatchEvent::Deleted(_) => judge(None),
+                    WatchEvent::Bookmark(_) => None,
+                    WatchEvent::Error(_) => break,
+                };
+                if let Some(enough) = enough {
+                    return Ok(enough);
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Whether this is a hosting control plane: one that serves `ControlPlane`s.
+    pub async fn is_hosting(&self) -> Result<bool, ApiError> {
+        let served = optional(self.get_path(&format!("/{}", CONTROL_PLANES.api)).await)?;
+        let resources = served.as_ref().and_then(|list| list["resources"].as_array());
+        Ok(resources.into_iter().flatten().any(|one| one["name"] == CONTROL_PLANES.plural))
+    }
+
+    /// Its version of Kubernetes.
+    pub async fn version(&self) -> Result<String, ApiError> {
+        let version = self.get_path("/version").await?;
+        Ok(version["gitVersion"].as_str().unwrap_or("unknown").to_owned())
+    }
+}
+
+fn optional(answer: Result<Value, ApiError>) -> Result<Option<Value>, ApiError> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.code() == Some(404) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn resolve(body: &mut Value, fields: &[&str], dir: Option<&Path>) {
+    let (Some(dir), Some(body)) = (dir, body.as_object_mut()) else { return };
+    for field in fields {
+        if let Some(Value::String(path)) = body.get_mut(*field)
+            && !path.is_empty()
+        {
+            *path = dir.join(&path).to_string_lossy().into_owned();
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! `create`: a control plane, and a context for it.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::{Program, Session, duration, waiting};
+use crate::api;
+use crate::hosting::{Found, Hosting};
+
+pub const TYPES: [&str; 6] = ["k8s", "k3s", "ocm", "vcluster", "host", "external"];
+const BACKENDS: [&str; 2] = ["shared", "dedicated"];
+
+/// KubeFlex's flags.
+#[derive(Args, Clone, Debug)]
+pub struct Create {
+    /// name of the control plane
+    pub name: String,
+    /// type of control plane: k8s|k3s|ocm|vcluster
+    #[arg(short, long, value_name = "TYPE", default_value = "k8s")]
+    pub r#type: String,
+    /// backend DB sharing: shared|dedicated
+    #[arg(short, long, value_name = "BACKEND", default_value = "shared")]
+    pub backend_type: String,
+    #[command(flatten)]
+    pub hook: Hook,
+}
+
+#[derive(Args, Clone, Debug, Default)]
+pub struct Hook {
+    /// name of post create hook to run
+    #[arg(short, long, value_name = "HOOK", default_value = "")]
+    pub postcreate_hook: String,
+    /// set post create hook variables, in the form name=value
+    #[arg(short = 'e', long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// Our own.
+#[derive(Args, Clone, Debug)]
+pub struct Extras {
+    /// a further hook to run, any number of times; all see the variables of --global-var
+    #[arg(long, value_name = "HOOK")]
+    pub hook: Vec<String>,
+    /// set a variable of all hooks, in the form name=value
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub global_var: Vec<String>,
+    /// be ready only when the hooks are done
+    #[arg(long)]
+    pub wait_for_hooks: bool,
+    #[command(flatten)]
+    pub waiting: Waiting,
+    /// leave the current context as it is
+    #[arg(long)]
+    pub no_switch: bool,
+}
+
+impl Default for Extras {
+    fn default() -> Self {
+        let waiting = Waiting { wait: true, timeout: PATIENCE };
+        Extras { hook: Vec::new(), global_var: Vec::new(), wait_for_hooks: false, waiting, no_switch: false }
+    }
+}
+
+pub const PATIENCE: Duration = Duration::from_secs(600);
+
+#[derive(Args, Clone, Debug)]
+pub struct Waiting {
+    /// return only when it is done; without waiting, no context is written
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true,
+          default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub wait: bool,
+    /// how long to wait
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    pub timeout: Duration,
+}
+
+pub async fn run(session: &Session, create: Create, extras: Extras) -> anyhow::Result<()> {
+    let name = create.name.as_str();
+    check_name(name)?;
+    if !TYPES.contains(&create.r#type.as_str()) {
+        bail!("unknown control plane type: {}", create.r#type);
+    }
+    if create.r#type == "external" {
+        bail!("unknown control plane type: external; clusters that are there already come in by `adopt`");
+    }
+    let object = control_plane(name, &create, &extras).context("error generating control plane object")?;
+    if create.r#type == "ocm" {
+        session.progress.warn(
+            "WARNING: OCM-type control plane is deprecated and will be removed in a future version. \
+             Consider using k8s or vcluster type instead.",
+        );
+    }
+    create_object(session, name, &object, &extras).await
+}
+
+/// Creates a control plane as it is described, and enters it into the kubeconfig.
+pub async fn create_object(
+    session: &Session,
+    name: &str,
+    object: &Value,
+    extras: &Extras,
+) -> anyhow::Result<()> {
+    let kubeconfig = session.files.load()?;
+    let is_host = super::type_of(object) == "host";
+    if let Some(why) = kubeconfig.taken(name).filter(|_| !is_host) {
+        bail!("{why}: rename it with `{} ctx rename`, or choose another name", session.program.name());
+    }
+    let hosting = session.hosting(&kubeconfig).await?;
+    announce(session, &hosting);
+    let api = &hosting.api;
+
+    let step = session
+        .progress
+        .step(format!("Creating new control plane {name} of type {} ...", super::type_of(object)));
+    let created = api.create(api::CONTROL_PLANES, "", object).await.context("error creating instance")?;
+    step.done();
+    if !extras.waiting.wait {
+        return Ok(());
+    }
+
+    let step = session.progress.step("Waiting for API server to become ready...");
+    let ready =
+        waiting::usable(api, name, Some(created), extras.wait_for_hooks, extras.waiting.timeout).await?;
+    let access = match is_host {
+        true => None,
+        false => Some(waiting::access(api, &ready).await.context("error loading and merging kubeconfig")?),
+    };
+    let now = jiff::Timestamp::now();
+    session.files.change(|kubeconfig| {
+        hosting.record(kubeconfig, now)?;
+        match &access {
+            Some(access) => kubeconfig.admit(name, access, now),
+            None => {}
+        }
+        if !extras.no_switch {
+            // The hosting control plane is a control plane of type host.
+            let context = if is_host { hosting.context.as_str() } else { name };
+            kubeconfig.set_current(context);
+        }
+        Ok(())
+    })?;
+    step.done();
+    if is_host {
+        eprintln!(
+            "control plane {name} is of type 'host', using hosting cluster context ({})",
+            hosting.context
+        );
+    }
+    Ok(())
+}
+
+/// What KubeFlex says of the context it works in.
+pub fn announce(session: &Session, hosting: &Hosting) {
+    match hosting.found {
+        Found::Current => session.progress.note("Current context accesses the hosting cluster, using it"),
+        Found::Stored | Found::Embedded(_) if session.program == Program::Kflex => {
+            session.progress.note("Switching to hosting cluster context...");
+        }
+        Found::Stored | Found::Embedded(_) => {}
+    }
+}
+
+/// Every name that is made of it has to be a name, too.
+pub fn check_name(name: &str) -> anyhow::Result<()> {
+    let namespace = format!("{name}-system");
+    let why = objects::names::dns1123_label(name)
+        .into_iter()
+        .chain(objects::names::dns1123_label(&namespace))
+        .next();
+    match why {
+        Some(why) => bail!("{name:?} cannot be the name of a control plane: {why}"),
+        None => Ok(()),
+    }
+}
+
+fn control_plane(name: &str, create: &Create, extras: &Extras) -> anyhow::Result<Value> {
+    if !BACKENDS.contains(&create.backend_type.as_str()) {
+        bail!("unknown backend type: {} (use shared or dedicated)", create.backend_type);
+    }
+    let mut spec = json!({"type": create.r#type, "backend": create.backend_type});
+    add_hook(&mut spec, &create.hook)?;
+    if !extras.hook.is_empty() {
+        spec["postCreateHooks"] = extras.hook.iter().map(|hook| json!({"hookName": hook})).collect();
+    }
+    if !extras.global_var.is_empty() {
+        spec["globalVars"] = pairs(&extras.global_var)?.into();
+    }
+    if extras.wait_for_hooks {
+        spec["waitForPostCreateHooks"] = true.into();
+    }
+    Ok(json!({
+        "apiVersion": "tenancy.kflex.kubestellar.org/v1alpha1",
+        "kind": "ControlPlane",
+        "metadata": {"name": name},
+        "spec": spec,
+    }))
+}
+
+/// The single hook that KubeFlex's flags name.
+pub fn add_hook(spec: &mut Value, hook: &Hook) -> anyhow::Result<()> {
+    let variables = pairs(&hook.set)?;
+    if !hook.postcreate_hook.is_empty() {
+        spec["postCreateHook"] = hook.postcreate_hook.as_str().into();
+        if !variables.is_empty() {
+            spec["postCreateHookVars"] = variables.into();
+        }
+    }
+    Ok(())
+}
+
+fn pairs(expressions: &[String]) -> anyhow::Result<Map<String, Value>> {
+    let mut pairs = Map::new();
+    for expression in expressions.iter().filter(|expression| !expression.is_empty()) {
+        let Some((key, value)) = expression.split_once('=') else {
+            bail!("unexpected expression {expression:?}. Must be in the form 'key=value'");
+        };
+        if key.trim().is_empty() {
+            bail!("invalid key in expression {expression:?}");
+        }
+        pairs.insert(key.trim().to_owned(), value.trim().into());
+    }
+    Ok(pairs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hook_variables() {
+        let check = |given: &[&str], expected: Result<Value, &str>| {
+            let given: Vec<String> = given.iter().map(|one| (*one).to_owned()).collect();
+            let read = pairs(&given).map(Value::from).map_err(|error| error.to_string());
+            assert_eq!(read, expected.map_err(str::to_owned));
+        };
+        check(&[], Ok(json!({})));
+        check(&["a=b", "", " c = d=e "], Ok(json!({"a": "b", "c": "d=e"})));
+        check(&["a="], Ok(json!({"a": ""})));
+        check(&["a"], Err("unexpected expression \"a\". Must be in the form 'key=value'"));
+        check(&["=b"], Err("invalid key in expression \"=b\""));
+    }
+
+    #[test]
+    fn names() {
+        for good in ["cp1", "a", "its-1", "1a"] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+        let long = "a".repeat(57);
+        for bad in ["", "Cp", "a.b", "-a", "a-", "a b", "a/b", long.as_str()] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+        assert!(check_name(&"a".repeat(56)).is_ok());
+    }
+}

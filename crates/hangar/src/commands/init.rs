@@ -1,0 +1,127 @@
+//! `init`: somewhere to create control planes.
+
+use anyhow::{Context, bail};
+use clap::Args;
+use jiff::Timestamp;
+
+use super::machine::{self, Start, Where};
+use super::{Program, Session};
+use crate::api::Api;
+use crate::hosting;
+use crate::kubeconfig::Kubeconfig;
+
+/// KubeFlex's flags.
+#[derive(Args, Clone, Debug)]
+pub struct Init {
+    /// name of the kind cluster
+    cluster_name: Option<String>,
+    /// Create and configure a kind cluster for installing Kubeflex
+    #[arg(short, long)]
+    create_kind: bool,
+    /// domain for FQDN
+    #[arg(short, long)]
+    domain: Option<String>,
+    /// Name of the hosting cluster container (kind or k3d only)
+    #[arg(short = 'n', long, default_value = "kubeflex-control-plane")]
+    host_container_name: String,
+    /// external port used by ingress
+    #[arg(short = 'p', long, value_name = "PORT")]
+    external_port: Option<u16>,
+}
+
+/// Our own.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Extras {
+    /// start on this machine, even if the current context is a cluster's
+    #[arg(long)]
+    embedded: bool,
+    #[command(flatten)]
+    place: Where,
+}
+
+/// What the current context leads to.
+enum AtHand {
+    Nothing,
+    Hosting,
+    Cluster,
+}
+
+async fn at_hand(kubeconfig: &Kubeconfig) -> AtHand {
+    let current = kubeconfig.current();
+    // A control plane of ours is no place for others; what hosts it is asked for below.
+    if !kubeconfig.has_context(current) || kubeconfig.control_plane_of(current).is_some() {
+        return AtHand::Nothing;
+    }
+    let Ok(api) = Api::of_context(kubeconfig, current).await else { return AtHand::Nothing };
+    match api.is_hosting().await {
+        Ok(true) => AtHand::Hosting,
+        Ok(false) => AtHand::Cluster,
+        // It refuses us, but it is there.
+        Err(error) if error.code().is_some() => AtHand::Cluster,
+        Err(_) => AtHand::Nothing,
+    }
+}
+
+pub async fn run(session: &Session, init: Init, extras: Extras) -> anyhow::Result<()> {
+    if init.create_kind {
+        bail!(
+            "kind clusters are not created by this version: leave --create-kind out to use the embedded host"
+        );
+    }
+    let kubeconfig = session.files.load()?;
+    let at_hand = if extras.embedded { AtHand::Nothing } else { at_hand(&kubeconfig).await };
+    let now = Timestamp::now();
+    match at_hand {
+        AtHand::Hosting => {
+            let step = session.progress.step("Setting hosting cluster preference in kubeconfig");
+            session.files.change(|kubeconfig| {
+                let current = kubeconfig.current().to_owned();
+                kubeconfig
+                    .set_hosting(&current, now)
+                    .map_err(anyhow::Error::msg)
+                    .context("error setting hosting cluster context")
+            })?;
+            step.done();
+            Ok(())
+        }
+        AtHand::Cluster => bail!(
+            "installing the operator on an existing cluster (context {:?}) is not part of this version{}",
+            kubeconfig.current(),
+            match session.program {
+                Program::Hangar => ": use --embedded to start one on this machine",
+                Program::Kflex => "",
+            }
+        ),
+        AtHand::Nothing => embedded(session, &init, &extras.place.dir()?, now).await,
+    }
+}
+
+async fn embedded(
+    session: &Session,
+    init: &Init,
+    dir: &std::path::Path,
+    now: Timestamp,
+) -> anyhow::Result<()> {
+    let found = match machine::running(dir)? {
+        Some(pid) => {
+            session.progress.note(format!("Hangar is already running on this machine (pid {pid})"));
+            hosting::embedded(dir).with_context(|| format!("{} has no kubeconfig", dir.display()))?
+        }
+        None => {
+            let step = session.progress.step("Starting Hangar on this machine...");
+            let listen = init.external_port.map(|port| format!("127.0.0.1:{port}"));
+            let found = machine::start(dir, &Start { domain: init.domain.clone(), listen }).await?;
+            step.done();
+            found
+        }
+    };
+    let step = session.progress.step("Setting hosting cluster preference in kubeconfig");
+    session.files.change(|kubeconfig| {
+        hosting::enter(kubeconfig, &found)?;
+        kubeconfig.set_hosting(found.current(), now).map_err(anyhow::Error::msg)?;
+        kubeconfig.set_current(found.current());
+        Ok(())
+    })?;
+    step.done();
+    Ok(())
+}
