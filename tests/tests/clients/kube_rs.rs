@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 async fn client(tenant: &Tenant) -> Client {
     // Another crate of the build may bring a second provider; whoever is first decides.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let kubeconfig = Kubeconfig::read_from(&tenant.kubeconfig).unwrap();
+    let kubeconfig = Kubeconfig::read_from(&tenant.plane.kubeconfig).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()
 }

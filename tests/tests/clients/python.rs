@@ -22,7 +22,7 @@ fn program(name: &str, tenant: &Tenant) -> Command {
     assert!(path.exists(), "{} is not there: run `cargo xtask test --tools-only`", path.display());
     let mut command = Command::new(path);
     command
-        .env("KUBECONFIG", &tenant.kubeconfig)
+        .env("KUBECONFIG", &tenant.plane.kubeconfig)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("HOME", tenant.server.dir())
         .current_dir(scripts())
@@ -113,7 +113,7 @@ fn sprocket(name: &str, size: u32, colour: &str) -> Value {
     })
 }
 
-fn define_sprockets(client: &Client) {
+fn define_sprockets(tenant: &Tenant, client: &Client) {
     let schema = json!({"type": "object", "properties": {
         "spec": {"type": "object", "required": ["size"], "properties": {
             "size": {"type": "integer", "minimum": 1}, "colour": {"type": "string", "default": "grey"},
@@ -132,16 +132,18 @@ fn define_sprockets(client: &Client) {
             "names": {"plural": "sprockets", "singular": "sprocket", "kind": "Sprocket"},
         },
     });
-    client.post(&Tenant::path("/apis/apiextensions.k8s.io/v1/customresourcedefinitions"), &definition).ok();
+    client
+        .post(&tenant.plane.path("/apis/apiextensions.k8s.io/v1/customresourcedefinitions"), &definition)
+        .ok();
 }
 
 #[test]
 fn kopf() {
     let tenant = Tenant::start();
     let client = tenant.client();
-    define_sprockets(&client);
+    define_sprockets(&tenant, &client);
     let operator = Operator::start(&tenant);
-    let sprockets = Tenant::path("/apis/clients.example.com/v1/namespaces/default/sprockets");
+    let sprockets = tenant.plane.path("/apis/clients.example.com/v1/namespaces/default/sprockets");
 
     client.post(&sprockets, &sprocket("s", 4, "red")).ok();
     let path = format!("{sprockets}/s");
@@ -153,7 +155,7 @@ fn kopf() {
     assert_eq!(handled["metadata"]["finalizers"], json!(["clients.example.com/finalizer"]));
     assert_eq!(handled["metadata"]["generation"], 1, "a status is no change of generation: {handled:#}");
     operator.eventually("the event it posts", || {
-        let events = client.get(&Tenant::path("/api/v1/namespaces/default/events")).ok();
+        let events = client.get(&tenant.plane.path("/api/v1/namespaces/default/events")).ok();
         let mut items = events["items"].as_array().unwrap().iter();
         items.find(|e| e["reason"] == "Greased" && e["involvedObject"]["name"] == "s").cloned()
     });
@@ -170,9 +172,9 @@ fn kopf() {
     client.post(&sprockets, &sprocket("t", 1, "blue")).ok();
     operator.eventually("t", || client.get(&format!("{sprockets}/t")).ok()["status"]["teeth"].as_i64());
     let question = json!({"metadata": {"name": "q", "labels": {"ask": "colours"}}});
-    client.post(&Tenant::path("/api/v1/namespaces/default/configmaps"), &question).ok();
+    client.post(&tenant.plane.path("/api/v1/namespaces/default/configmaps"), &question).ok();
     operator.eventually("an answer from the index", || {
-        let asked = client.get(&Tenant::path("/api/v1/namespaces/default/configmaps/q")).ok();
+        let asked = client.get(&tenant.plane.path("/api/v1/namespaces/default/configmaps/q")).ok();
         (asked["metadata"]["annotations"]["answer"] == "s,t").then_some(())
     });
 
