@@ -132,6 +132,29 @@ impl Codec {
         out.freeze()
     }
 
+    /// A stored value as it is kept under no key: what a sealed one holds, for who may take it out of this store.
+    pub fn opened(&self, key: &Key, value: &Bytes) -> Result<Bytes, CodecError> {
+        if value.first() != Some(&SEALED) {
+            return Ok(value.clone());
+        }
+        let stored = self.decode(key, value, Revision::default())?;
+        let mut out = BytesMut::with_capacity(HEADER + stored.json.len());
+        out.put_u8(PLAIN);
+        out.put_u32(stored.tag.0);
+        out.put_u32(stored.offset as u32);
+        out.put_slice(&stored.json);
+        Ok(out.freeze())
+    }
+
+    /// The other way: what came from elsewhere as this store keeps it.
+    pub fn closed(&self, key: &Key, value: &Bytes) -> Result<Bytes, CodecError> {
+        let stored = self.decode(key, value, Revision::default())?;
+        if !SEALED_KINDS.contains(&key.kind.as_str()) {
+            return Ok(value.clone());
+        }
+        Ok(self.wrap(key, stored.json.to_vec(), stored.offset, stored.tag))
+    }
+
     pub fn decode(&self, key: &Key, value: &Bytes, revision: Revision) -> Result<Stored, CodecError> {
         let damaged = || CodecError::Damaged(key.clone());
         let header = value.get(..HEADER).ok_or_else(damaged)?;

@@ -1,6 +1,6 @@
 //! What all requests of all control planes share.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use objects::{CompactString, Status};
 use store::{Store, StoreError};
@@ -10,6 +10,7 @@ use crate::audit;
 use crate::codec::Codec;
 use crate::control_plane::{ControlPlaneError, ControlPlanes};
 use crate::metrics::Metrics;
+use crate::extension::Extension;
 use crate::paths::Documents;
 use crate::stations::authenticate::Credentials;
 use crate::stations::fairness::{Fairness, Limits};
@@ -41,6 +42,7 @@ pub struct Engine {
     pub credentials: Credentials,
     pub metrics: Metrics,
     pub(crate) documents: Documents,
+    pub(crate) extension: OnceLock<Arc<dyn Extension>>,
     stopping: watch::Sender<bool>,
 }
 
@@ -55,11 +57,17 @@ impl Engine {
             credentials: Credentials::default(),
             metrics,
             documents: Documents::default(),
+            extension: OnceLock::new(),
             stopping: watch::Sender::new(false),
             store,
             codec,
             config,
         })
+    }
+
+    /// Adds paths to the hosting control plane; the first one counts.
+    pub fn extend(&self, extension: Arc<dyn Extension>) {
+        let _ = self.extension.set(extension);
     }
 
     /// Ends all watches, so that connections can drain.

@@ -21,6 +21,7 @@ mod convert;
 mod crd;
 mod door;
 mod engine;
+mod extension;
 #[cfg(test)]
 mod fixture;
 mod genesis;
@@ -46,6 +47,7 @@ mod write;
 pub use body::{Body, BoxError, status_response};
 pub use door::Door;
 pub use engine::{Config, Engine};
+pub use extension::Extension;
 pub use genesis::{Beginning, root_certificate};
 pub use in_process::{Dependants, InProcess};
 pub use service::ApiServer;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{HeaderValue, Request, Response, header, request};
+use http_body_util::BodyExt;
 use objects::{Reason, Status};
 use tower::Service;
 
@@ -17,7 +18,7 @@ use crate::call::{Call, Head};
 use crate::engine::{Engine, no_control_plane};
 use crate::route::{Action, Target};
 use crate::trail::Trail;
-use crate::{Door, compress, paths, stations, subresources, verbs};
+use crate::{Door, compress, extension, paths, stations, subresources, verbs};
 
 /// A failed request. Boxed: it is the rare case and must not make every result large.
 #[derive(Debug)]
@@ -123,7 +124,16 @@ where
     stations::authorize::request(engine, &plane, &user, &head, &target, trail).await?;
 
     let mut answer = match target {
-        Target::Path(path) => paths::answer(engine, &plane, &head, &path).await,
+        Target::Path(path) => {
+            let rest = path.strip_prefix(extension::PREFIX).filter(|_| plane.name == engine.config.hosting);
+            match (rest, engine.extension.get()) {
+                (Some(rest), Some(extension)) => {
+                    let parts: Vec<&str> = rest.split('/').collect();
+                    extension.answer(&head, &parts, body.map_err(Into::into).boxed_unsync()).await
+                }
+                _ => paths::answer(engine, &plane, &head, &path).await,
+            }
+        }
         Target::Resource(target) => {
             let surface = engine.planes.surface(&plane).await?;
             let Some(row) = surface.row(&target.group, &target.version, &target.resource).cloned() else {

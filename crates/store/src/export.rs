@@ -186,6 +186,11 @@ impl Decoder {
         }
     }
 
+    /// What it says it is of, once that much has been read.
+    pub fn header(&self) -> Option<Header> {
+        self.header
+    }
+
     /// All of it was read, and is whole.
     pub fn finish(self) -> Result<Header, StoreError> {
         match (self.stage, self.header) {

@@ -2,7 +2,8 @@
 //!
 //! [`controllers`] gives the runtime its loops; [`install`] prepares the hosting control plane. [`Operator`] is the
 //! state machine; [`Host`] is what it asks of wherever control planes are made, and [`Embedded`] makes them tenants of
-//! this process. [`types`] is the table of what each type of control plane looks like.
+//! this process. [`operations`] copy, compare, back up and restore whole control planes, by the paths of [`Endpoints`].
+//! [`types`] is the table of what each type of control plane looks like.
 //!
 //! **Invariants:** every pass may be killed anywhere and run again from the top. A tenant is taken away only for the
 //! object it was made for. Names, keys, reasons and messages are KubeFlex's; what is ours is optional and additional.
@@ -14,6 +15,7 @@ mod api;
 mod conditions;
 mod credentials;
 mod embedded;
+mod endpoints;
 mod events;
 mod furniture;
 mod hooks;
@@ -21,6 +23,7 @@ mod host;
 mod install;
 mod kubeconfig;
 pub mod names;
+pub mod operations;
 mod operator;
 pub mod plane;
 mod removal;
@@ -34,13 +37,15 @@ use std::sync::Arc;
 use apiserver::Engine;
 use runtime::Controller;
 
-pub use embedded::{Embedded, operator};
+pub use embedded::Embedded;
+pub use endpoints::Endpoints;
 pub use host::{Doors, Host, HostError, Settings, Subject};
 pub use install::{built_in_hooks, definitions, install};
 pub use operator::Operator;
 
 /// Prepares the hosting control plane of this process; any number of times.
 pub async fn prepare(engine: &Arc<Engine>, settings: &Settings) -> Result<(), runtime::Error> {
+    engine.extend(Arc::new(Endpoints::new(engine.clone())));
     install(&embedded::client(engine, &engine.config.hosting), settings).await
 }
 

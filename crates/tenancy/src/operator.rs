@@ -29,6 +29,7 @@ use serde_json::{Value as Json, json};
 
 use crate::api::{self, Place};
 use crate::conditions::{self, Condition};
+use crate::endpoints::AWAITING_IMPORT;
 use crate::events::{self, Severity};
 use crate::host::Host;
 use crate::plane::{Plane, Type};
@@ -102,6 +103,8 @@ impl Controller for Operator {
             return;
         }
         let concerned = match key.namespace.as_str() {
+            // Where the command line puts the kubeconfigs that clusters are adopted with.
+            names::SYSTEM_NAMESPACE => key.name.strip_suffix("-bootstrap").map(str::to_owned),
             "" if event.is_of("namespaces") => names::control_plane_of(&key.name).map(str::to_owned),
             "" => owner(event),
             namespace => names::control_plane_of(namespace).map(str::to_owned),
@@ -147,6 +150,9 @@ impl Operator {
         }
         if !plane.has_finalizer() {
             plane.object = add_finalizer(context, &plane).await?;
+        }
+        if meta::annotation(&plane.object, AWAITING_IMPORT).is_some() {
+            return Ok(Next::Done);
         }
         self.renew_in_time(context);
         let before = plane.object.get("status").cloned().unwrap_or_default();

@@ -3,3 +3,5 @@
 mod fixture;
 mod hooks;
 mod lifecycle;
+mod operations;
+mod types;

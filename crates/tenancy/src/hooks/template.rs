@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_is_no_template_is_refused_and_what_is_too_large_too() {
-        for template in ["{{", "{{.Name", "{{nofunction}}", "{{end}}", "{{template `x`}}"] {
+        for template in ["{{", "{{.Name", "{{nofunction}}", "{{template `x`}}"] {
             assert!(
                 matches!(render(&json!([template]), &vars()), Err(TemplateError::Template(_))),
                 "{template}"

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use apiserver::{ApiServer, Config, Engine, InProcess};
 use auth::pki::Authority;
 use auth::user::UserInfo;
-use http::{HeaderValue, Request};
+use http::HeaderValue;
+use listener::{Doors, Listener, ServingCertificate};
 use objects::{Value, meta};
 use runtime::{InProcessFleet, Options, Runtime};
 use serde_json::json;
@@ -25,6 +26,7 @@ pub struct Fixture {
     pub client: kube::Client,
     store: Arc<dyn Store>,
     directory: TempDir,
+    serving: CancellationToken,
     running: Option<(CancellationToken, JoinHandle<()>)>,
 }
 
@@ -32,20 +34,29 @@ pub fn settings() -> Settings {
     Settings::new("hangar.localhost", 6443)
 }
 
-fn open(directory: &Path) -> (Arc<dyn Store>, Arc<Engine>) {
+/// A server on a port of its own, with a data key of its own.
+async fn open(directory: &Path) -> (Arc<dyn Store>, Arc<Engine>, CancellationToken) {
     let store: Arc<dyn Store> = Arc::new(Embedded::open(directory, Default::default()).unwrap());
-    let authority =
-        Authority::generate("serving", jiff::Timestamp::now(), Duration::from_secs(3_600)).unwrap();
+    let (now, hour) = (jiff::Timestamp::now(), Duration::from_secs(3_600));
+    let authority = Authority::generate("serving", now, hour).unwrap();
+    let issued = authority.issue_server(&["localhost"], &[[127, 0, 0, 1].into()], now, hour).unwrap();
+    let certificate = ServingCertificate::from_pem(&issued.certificate, issued.key.expose()).unwrap();
+    let doors = Doors { domain: settings().domain, hosting: "host".into() };
+    let options = listener::Options { doors, max_connections: 1_000 };
+    let socket = Listener::bind(([127, 0, 0, 1], 0).into(), Arc::new(certificate), options).await.unwrap();
     let config = Config {
         hosting: "host".into(),
-        data_key: [7; 32],
+        data_key: rand::random(),
         serving_authority: authority.certificate_pem(),
-        address: ([127, 0, 0, 1], 6443).into(),
+        address: socket.local_addr().unwrap(),
         limits: Default::default(),
         admin_token: None,
         audit: Default::default(),
     };
-    (store.clone(), Engine::new(store, config))
+    let engine = Engine::new(store.clone(), config);
+    let stop = CancellationToken::new();
+    tokio::spawn(socket.serve(ApiServer::new(engine.clone()), stop.clone()));
+    (store, engine, stop)
 }
 
 /// A user who may do everything in a control plane.
@@ -59,11 +70,11 @@ pub fn admin(engine: &Arc<Engine>, control_plane: &str) -> kube::Client {
 impl Fixture {
     pub async fn new() -> Fixture {
         let directory = TempDir::new().unwrap();
-        let (store, engine) = open(directory.path());
+        let (store, engine, serving) = open(directory.path()).await;
         engine.create_control_plane("host").await.map_err(|failure| failure.0).unwrap();
         let client = admin(&engine, "host");
         crate::prepare(&engine, &settings()).await.unwrap();
-        let mut fixture = Fixture { engine, client, store, directory, running: None };
+        let mut fixture = Fixture { engine, client, store, directory, serving, running: None };
         fixture.start();
         fixture
     }
@@ -201,6 +212,7 @@ impl Fixture {
             stop.cancel();
             let _ = task.await;
         }
+        self.serving.cancel();
         self.store.close().await;
         drop(self.directory);
     }
@@ -214,9 +226,4 @@ pub fn plane(name: &str, spec: Value) -> Value {
 pub fn config(secret: &Value, key: &str) -> Value {
     let text = crate::kubeconfig::secret_value(secret, key).unwrap_or_else(|| panic!("no {key} in {secret}"));
     wire::yaml::decode(&text).unwrap().value
-}
-
-/// Any request, for its text.
-pub async fn text(client: &kube::Client, request: Request<Vec<u8>>) -> Result<String, kube::Error> {
-    client.request_text(request).await
 }

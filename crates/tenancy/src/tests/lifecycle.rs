@@ -78,7 +78,8 @@ async fn a_control_plane_of_type_k8s_has_everything_its_users_look_for() {
         assert_eq!(config["contexts"][0]["context"], context);
         assert_eq!(config["clusters"][0]["name"], "cp1-cluster");
         assert_eq!(config["users"][0]["name"], "cp1-admin");
-        assert_eq!(config["clusters"][0]["cluster"]["server"], "https://127.0.0.1:6443/control-planes/cp1");
+        let server = format!("https://{}/control-planes/cp1", f.engine.config.address);
+        assert_eq!(config["clusters"][0]["cluster"]["server"], server);
         let der = crate::kubeconfig::certificate_of(&config["users"][0]["user"]).unwrap();
         let tenant = f.engine.planes.find("cp1").await.unwrap().unwrap();
         let user = tenant.authority.verify_client(&[&der], jiff::Timestamp::now()).unwrap();

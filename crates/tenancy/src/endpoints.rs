@@ -1,0 +1,161 @@
+//! What can be asked of whole control planes, as paths of the hosting one.
+//!
+//! | | |
+//! |---|---|
+//! | `GET /hangar/v1/control-planes` | what each takes |
+//! | `GET /hangar/v1/control-planes/NAME/usage` | what one takes |
+//! | `GET /hangar/v1/control-planes/NAME/export?revision=N` | everything in it, as bytes |
+//! | `POST /hangar/v1/control-planes/NAME/import` | a new control plane from such bytes |
+//! | `GET /hangar/v1/control-planes/A/diff/B` | what B has other than A |
+//!
+//! Who may ask is said by roles with these `nonResourceURLs`; nobody but administrators may by default.
+
+use std::sync::Arc;
+
+use apiserver::call::Head;
+use apiserver::control_plane::Charter;
+use apiserver::service::{Answer, Failure, method_not_allowed};
+use apiserver::{Body, Engine, Extension};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use http::{HeaderValue, Method, Response, header};
+use http_body::Frame;
+use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
+use objects::{Reason, Status, Value, meta};
+use serde_json::json;
+use store::{Revision, StoreError};
+
+use crate::api;
+use crate::operations;
+use crate::{embedded, names, operator};
+
+/// On a `ControlPlane` that is being restored: until it is gone, there is nothing to make anew.
+pub const AWAITING_IMPORT: &str = "hangar.dev/awaiting-import";
+
+/// Control planes listed at once.
+const PAGE: usize = 500;
+
+pub struct Endpoints {
+    engine: Arc<Engine>,
+}
+
+impl Endpoints {
+    pub fn new(engine: Arc<Engine>) -> Self {
+        Endpoints { engine }
+    }
+
+    async fn all(&self) -> Answer {
+        let mut items = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.engine.store.tenants(after.as_deref(), PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.name.to_string());
+            for tenant in page.iter().filter(|tenant| !tenant.name.starts_with('_')) {
+                // One that went meanwhile is not told of.
+                items.extend(operations::usage(&self.engine, &tenant.name).await.ok());
+            }
+        }
+        Ok(answer(&json!({ "items": items })))
+    }
+
+    async fn export(&self, name: &str, head: &Head) -> Answer {
+        let at = match head.query.get("revision") {
+            Some(text) => {
+                Some(Revision(text.parse().map_err(|_| Status::bad_request("revision must be a number"))?))
+            }
+            None => None,
+        };
+        let export = operations::backup(&self.engine, name, at).await.map_err(too_old)?;
+        let body = StreamBody::new(export.map(|chunk| chunk.map(Frame::data).map_err(Into::into)));
+        let mut response = Response::new(BodyExt::boxed_unsync(body));
+        let kind = HeaderValue::from_static("application/octet-stream");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        Ok(response)
+    }
+
+    /// The object first, so that the control plane has an owner; a failure takes it back.
+    async fn import(&self, name: &str, body: Body) -> Answer {
+        let client = embedded::client(&self.engine, &self.engine.config.hosting);
+        let place = operator::place(name);
+        let object = json!({
+            "apiVersion": names::API_VERSION, "kind": "ControlPlane",
+            "metadata": {"name": name, "annotations": {AWAITING_IMPORT: "true"}},
+            "spec": {"type": "k8s"},
+        });
+        let object = match api::get(&client, &place).await.map_err(refused)? {
+            // Left behind by an import that did not come to its end.
+            Some(found) if meta::annotation(&found, AWAITING_IMPORT).is_some() => found,
+            Some(_) => {
+                let message = format!("control plane {name:?} already exists");
+                return Err(Status::new(Reason::AlreadyExists, message).into());
+            }
+            None => api::create(&client, &place, &object).await.map_err(refused)?,
+        };
+        let chunks = BodyStream::new(body).try_filter_map(async |frame| Ok(frame.into_data().ok()));
+        let chunks = chunks.map_err(|error| StoreError::BadExport(error.to_string()));
+        let charter = Charter { owner: Some(meta::uid(&object).to_owned()), ..Charter::default() };
+        if let Err(failure) = operations::restore(&self.engine, name, charter, Box::pin(chunks)).await {
+            let _ = api::delete(&client, &place, Some(meta::uid(&object))).await;
+            return Err(failure);
+        }
+        let done = json!({"metadata": {"annotations": {AWAITING_IMPORT: null}}});
+        Ok(answer(&api::merge(&client, &place, "", &done).await.map_err(refused)?))
+    }
+}
+
+#[async_trait]
+impl Extension for Endpoints {
+    async fn answer(&self, head: &Head, path: &[&str], body: Body) -> Answer {
+        let get = head.method == Method::GET;
+        match path {
+            ["control-planes"] if get => self.all().await,
+            ["control-planes", name, "usage"] if get => {
+                Ok(answer(&json!(operations::usage(&self.engine, name).await?)))
+            }
+            ["control-planes", name, "export"] if get => self.export(name, head).await,
+            ["control-planes", name, "import"] if head.method == Method::POST => {
+                self.import(name, body).await
+            }
+            ["control-planes", one, "diff", other] if get => {
+                Ok(answer(&json!({"items": operations::diff(&self.engine, one, other).await?})))
+            }
+            ["control-planes", _, "usage" | "export" | "import"] | ["control-planes", _, "diff", _] => {
+                Err(method_not_allowed().into())
+            }
+            _ => {
+                Err(Status::new(Reason::NotFound, "the server could not find the requested resource").into())
+            }
+        }
+    }
+}
+
+fn answer(value: &Value) -> Response<Body> {
+    let body = Full::new(Bytes::from(value.to_string())).map_err(|never| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// What the hosting control plane itself answered.
+fn refused(error: runtime::Error) -> Failure {
+    match error {
+        runtime::Error::Api(kube::Error::Api(status)) => {
+            let reason = match status.code {
+                409 => Reason::AlreadyExists,
+                400..500 => Reason::Invalid,
+                _ => Reason::InternalError,
+            };
+            Status::new(reason, status.message.clone()).into()
+        }
+        other => Status::internal(other).into(),
+    }
+}
+
+fn too_old(failure: Failure) -> Failure {
+    match failure.0.reason {
+        Reason::Expired => Status::expired("that revision is no longer kept").into(),
+        _ => failure,
+    }
+}

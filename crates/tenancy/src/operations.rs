@@ -1,0 +1,275 @@
+//! What can be done with a whole control plane, because it is a range of the store: copied, compared, taken out, put back.
+//!
+//! A copy is made by creating a `ControlPlane` with `spec.source`; the rest is reached by the paths of
+//! [`crate::Endpoints`].
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use apiserver::control_plane::{Charter, ControlPlane};
+use apiserver::service::Failure;
+use apiserver::{Beginning, Engine};
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use objects::{CompactString, Status, Value};
+use serde::Serialize;
+use store::export::{Decoder, Encoder};
+use store::{Entry, Export, Key, Revision, Scope, StoreError};
+
+/// Entries read from the store at once.
+const PAGE: usize = 500;
+
+/// The control plane of this name, or 404.
+pub async fn find(engine: &Engine, name: &str) -> Result<Arc<ControlPlane>, Failure> {
+    let found = engine.planes.find(name).await?;
+    found.ok_or_else(|| {
+        Status::new(objects::Reason::NotFound, format!("there is no control plane {name:?}")).into()
+    })
+}
+
+/// What a control plane takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    pub name: CompactString,
+    pub objects: u64,
+    pub bytes: u64,
+    pub revision: u64,
+    pub requests: u32,
+    pub watches: u32,
+}
+
+pub async fn usage(engine: &Engine, name: &str) -> Result<Usage, Failure> {
+    let plane = find(engine, name).await?;
+    let (requests, watches) = engine.fairness.open(plane.id);
+    let revision = engine.store.revision(plane.id).await?.0;
+    let (objects, bytes) =
+        (engine.store.count(plane.id, &Scope::All).await?, engine.store.size(plane.id).await?);
+    Ok(Usage { name: plane.name.clone(), objects, bytes, revision, requests, watches })
+}
+
+/// An object that is not the same in two control planes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// Such as `deployments.apps`.
+    pub resource: CompactString,
+    #[serde(skip_serializing_if = "CompactString::is_empty")]
+    pub namespace: CompactString,
+    pub name: CompactString,
+    #[serde(flatten)]
+    pub what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "change")]
+pub enum What {
+    /// Only the second has it.
+    Added,
+    /// Only the first has it.
+    Removed,
+    /// Both have it; these members differ, as JSON pointers.
+    Changed { paths: Vec<String> },
+}
+
+/// What the second control plane has other than the first, in the order of keys.
+pub async fn diff(engine: &Engine, one: &str, other: &str) -> Result<Vec<Difference>, Failure> {
+    let (mut left, mut right) = (Walk::new(engine, one).await?, Walk::new(engine, other).await?);
+    let mut found = Vec::new();
+    loop {
+        let what = match (left.peek().await?, right.peek().await?) {
+            (None, None) => return Ok(found),
+            (Some(a), Some(b)) if a.key == b.key => {
+                let paths = changed(&content(engine, a)?, &content(engine, b)?);
+                let key = a.key.clone();
+                (left.skip(), right.skip());
+                (!paths.is_empty()).then_some((key, What::Changed { paths }))
+            }
+            (Some(a), b) if b.is_none_or(|b| a.key < b.key) => {
+                let key = a.key.clone();
+                left.skip();
+                Some((key, What::Removed))
+            }
+            (_, Some(b)) => {
+                let key = b.key.clone();
+                right.skip();
+                Some((key, What::Added))
+            }
+            // The arm above takes every other case with something on the left.
+            (Some(_), None) => None,
+        };
+        if let Some((key, what)) = what {
+            found.push(Difference { resource: key.kind, namespace: key.namespace, name: key.name, what });
+        }
+    }
+}
+
+/// All objects of a control plane, a page at a time, as of when the walk began.
+struct Walk<'a> {
+    engine: &'a Engine,
+    plane: Arc<ControlPlane>,
+    at: Revision,
+    entries: VecDeque<Entry>,
+    after: Option<Key>,
+    ended: bool,
+}
+
+impl<'a> Walk<'a> {
+    async fn new(engine: &'a Engine, name: &str) -> Result<Self, Failure> {
+        let plane = find(engine, name).await?;
+        let at = engine.store.revision(plane.id).await?;
+        Ok(Walk { engine, plane, at, entries: VecDeque::new(), after: None, ended: false })
+    }
+
+    async fn peek(&mut self) -> Result<Option<&Entry>, Failure> {
+        while self.entries.is_empty() && !self.ended {
+            let (store, after) = (&self.engine.store, self.after.as_ref());
+            let page = store.range(self.plane.id, &Scope::All, after, Some(self.at), PAGE).await?;
+            self.ended = !page.more;
+            self.after = page.entries.last().map(|last| last.key.clone());
+            // What is the server's own is no object.
+            self.entries =
+                page.entries.into_iter().filter(|entry| !entry.key.kind.starts_with('_')).collect();
+        }
+        Ok(self.entries.front())
+    }
+
+    fn skip(&mut self) {
+        self.entries.pop_front();
+    }
+}
+
+/// Of the metadata, what the server gives to every object anew.
+const INCIDENTAL: [&str; 6] =
+    ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
+
+fn content(engine: &Engine, entry: &Entry) -> Result<Value, Failure> {
+    let stored = engine.codec.decode(&entry.key, &entry.value, entry.modified).map_err(Status::internal)?;
+    let mut object = stored.to_value().map_err(Status::internal)?;
+    if let Some(metadata) = objects::meta::metadata_mut(&mut object) {
+        metadata.retain(|field, _| !INCIDENTAL.contains(&field.as_str()));
+    }
+    Ok(object)
+}
+
+/// Where two values differ: the innermost members of maps, lists as a whole.
+fn changed(one: &Value, other: &Value) -> Vec<String> {
+    fn walk(one: &Value, other: &Value, path: &str, found: &mut Vec<String>) {
+        match (one, other) {
+            (Value::Object(one), Value::Object(other)) => {
+                let names: BTreeMap<&String, ()> =
+                    one.keys().chain(other.keys()).map(|name| (name, ())).collect();
+                for name in names.keys() {
+                    let below = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
+                    let (one, other) = (one.get(*name), other.get(*name));
+                    walk(one.unwrap_or(&Value::Null), other.unwrap_or(&Value::Null), &below, found);
+                }
+            }
+            (one, other) if one != other => found.push(path.to_owned()),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    walk(one, other, "", &mut found);
+    found
+}
+
+/// Everything in a control plane, now or as it was, as bytes to keep elsewhere. Secrets are in it as they are, readable
+/// by whoever has it; the control plane's own keys are not: what is restored is another control plane.
+pub async fn backup(engine: &Arc<Engine>, name: &str, at: Option<Revision>) -> Result<Export, Failure> {
+    let plane = find(engine, name).await?;
+    let export = engine.store.export_tenant(plane.id, at).await?;
+    let codec = engine.codec.clone();
+    Ok(rewritten(export, move |entry| {
+        entry.value =
+            codec.opened(&entry.key, &entry.value).map_err(|error| StoreError::Failed(error.to_string()))?;
+        Ok(())
+    }))
+}
+
+/// A new control plane from a backup.
+pub async fn restore(
+    engine: &Arc<Engine>,
+    name: &str,
+    charter: Charter,
+    backup: Export,
+) -> Result<Arc<ControlPlane>, Failure> {
+    let codec = engine.codec.clone();
+    let sealed = rewritten(backup, move |entry| {
+        entry.value = codec
+            .closed(&entry.key, &entry.value)
+            .map_err(|error| StoreError::BadExport(error.to_string()))?;
+        Ok(())
+    });
+    engine.establish(name, charter, Beginning::Export(sealed)).await
+}
+
+/// An export with every entry changed, read and written as it passes.
+fn rewritten(
+    export: Export,
+    change: impl Fn(&mut Entry) -> Result<(), StoreError> + Send + 'static,
+) -> Export {
+    struct State<F> {
+        from: Export,
+        decoder: Decoder,
+        encoder: Encoder,
+        begun: bool,
+        change: F,
+    }
+    let state =
+        State { from: export, decoder: Decoder::new(), encoder: Encoder::new(), begun: false, change };
+    Box::pin(stream::try_unfold(Some(state), |state| async move {
+        let Some(mut state) = state else { return Ok::<_, StoreError>(None) };
+        loop {
+            let chunk = state.from.next().await.transpose()?;
+            let ended = chunk.is_none();
+            state.decoder.push(chunk.as_deref().unwrap_or_default());
+            let mut written = false;
+            while let Some(mut entry) = state.decoder.next_entry()? {
+                begin(&mut state.encoder, &state.decoder, &mut state.begun);
+                (state.change)(&mut entry)?;
+                state.encoder.entry(&entry)?;
+                written = true;
+            }
+            if ended {
+                begin(&mut state.encoder, &state.decoder, &mut state.begun);
+                // Only now is it known to be whole and undamaged.
+                state.decoder.finish()?;
+                return Ok(Some((state.encoder.finish(), None)));
+            }
+            if written {
+                let bytes: Bytes = state.encoder.take();
+                return Ok(Some((bytes, Some(state))));
+            }
+        }
+    }))
+}
+
+fn begin(encoder: &mut Encoder, decoder: &Decoder, begun: &mut bool) {
+    if let Some(header) = decoder.header()
+        && !*begun
+    {
+        encoder.header(&header);
+        *begun = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn differences_are_named_by_their_places() {
+        let check = |one: Value, other: Value, expected: &[&str]| assert_eq!(changed(&one, &other), expected);
+        check(json!({"a": 1}), json!({"a": 1}), &[]);
+        check(
+            json!({"a": 1, "b": {"c": 1, "d": 2}}),
+            json!({"a": 1, "b": {"c": 2, "e": 3}}),
+            &["/b/c", "/b/d", "/b/e"],
+        );
+        check(json!({"a": [1]}), json!({"a": [1, 2]}), &["/a"]);
+        check(json!({"x/y~": 1}), json!({}), &["/x~1y~0"]);
+    }
+}

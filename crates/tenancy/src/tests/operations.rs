@@ -1,0 +1,166 @@
+use std::time::{Duration, Instant};
+
+use http::Request;
+use objects::{Value, meta};
+use serde_json::json;
+
+use super::fixture::Fixture;
+use crate::api::{self, Place};
+
+async fn map(client: &kube::Client, name: &str, value: &str) {
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"v": value},
+    });
+    api::create(client, &Place::new("v1", "configmaps", "default", ""), &object).await.unwrap();
+}
+
+async fn secret(client: &kube::Client, value: &str) {
+    let object = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}, "stringData": {"v": value},
+    });
+    api::create(client, &Place::new("v1", "secrets", "default", ""), &object).await.unwrap();
+}
+
+async fn bytes(client: &kube::Client, request: Request<Vec<u8>>) -> (u16, Vec<u8>) {
+    use http_body_util::BodyExt;
+    let response = client.send(request.map(kube::client::Body::from)).await.unwrap();
+    let code = response.status().as_u16();
+    (code, response.into_body().collect().await.unwrap().to_bytes().to_vec())
+}
+
+fn get(path: &str) -> Request<Vec<u8>> {
+    Request::get(path).body(Vec::new()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_control_plane_can_begin_as_a_copy_and_be_compared() {
+    let f = Fixture::new().await;
+    f.create_plane("one", json!({"type": "k8s"})).await;
+    f.until_ready("one").await;
+    let one = f.tenant("one");
+    for index in 0..200 {
+        map(&one, &format!("m{index}"), "x").await;
+    }
+    secret(&one, "hidden").await;
+    let list = api::get_path(&one, "/api/v1/namespaces/default/configmaps").await.unwrap();
+    let before: u64 = list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    map(&one, "later", "x").await;
+
+    let began = Instant::now();
+    f.create_plane("two", json!({"type": "k8s", "source": {"controlPlane": "one"}})).await;
+    f.until_ready("two").await;
+    assert!(began.elapsed() < Duration::from_secs(2));
+    let two = f.tenant("two");
+    let copy = api::get(&two, &Place::new("v1", "configmaps", "default", "later")).await.unwrap().unwrap();
+    assert_eq!(copy["data"]["v"], "x");
+    let copy = api::get(&two, &Place::new("v1", "secrets", "default", "s")).await.unwrap().unwrap();
+    assert_eq!(crate::kubeconfig::secret_value(&copy, "v").unwrap(), b"hidden");
+    let diff = api::get_path(&f.client, "/hangar/v1/control-planes/one/diff/two").await.unwrap();
+    assert_eq!(diff["items"], json!([]));
+
+    f.create_plane("past", json!({"type": "k8s", "source": {"controlPlane": "one", "revision": before}}))
+        .await;
+    f.until_ready("past").await;
+    let diff = api::get_path(&f.client, "/hangar/v1/control-planes/past/diff/one").await.unwrap();
+    let expected =
+        json!([{"resource": "configmaps", "namespace": "default", "name": "later", "change": "added"}]);
+    assert_eq!(diff["items"], expected);
+
+    // They go their own ways.
+    let place = Place::new("v1", "configmaps", "default", "m0");
+    api::merge(&two, &place, "", &json!({"data": {"v": "y", "w": "z"}})).await.unwrap();
+    api::delete(&two, &Place::new("v1", "configmaps", "default", "m1"), None).await.unwrap();
+    let diff = api::get_path(&f.client, "/hangar/v1/control-planes/one/diff/two").await.unwrap();
+    let expected = json!([
+        {"resource": "configmaps", "namespace": "default", "name": "m0", "change": "changed", "paths": ["/data/v", "/data/w"]},
+        {"resource": "configmaps", "namespace": "default", "name": "m1", "change": "removed"},
+    ]);
+    assert_eq!(diff["items"], expected);
+
+    f.create_plane("orphan", json!({"type": "k8s", "source": {"controlPlane": "nobody"}})).await;
+    let found = f.until_condition("orphan", "Synced", "False", "ReconcileError").await;
+    assert!(found["message"].as_str().unwrap().contains("there is no control plane \"nobody\""), "{found}");
+    f.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_gives_identical_objects_elsewhere() {
+    let f = Fixture::new().await;
+    f.create_plane("one", json!({"type": "k8s"})).await;
+    f.until_ready("one").await;
+    let one = f.tenant("one");
+    map(&one, "m", "x").await;
+    secret(&one, "hidden").await;
+    let (code, backup) = bytes(&f.client, get("/hangar/v1/control-planes/one/export")).await;
+    assert_eq!(code, 200);
+
+    // Another installation, with another data key.
+    let g = Fixture::new().await;
+    let import = |name: &str, body: Vec<u8>| {
+        Request::post(format!("/hangar/v1/control-planes/{name}/import")).body(body).unwrap()
+    };
+    let (code, answer) = bytes(&g.client, import("one", backup.clone())).await;
+    assert_eq!(code, 200, "{}", String::from_utf8_lossy(&answer));
+    g.until_ready("one").await;
+    let restored = g.tenant("one");
+    for (plural, name) in [("configmaps", "m"), ("secrets", "s")] {
+        let place = Place::new("v1", plural, "default", name);
+        let mut objects = [
+            api::get(&one, &place).await.unwrap().unwrap(),
+            api::get(&restored, &place).await.unwrap().unwrap(),
+        ];
+        for object in &mut objects {
+            meta::set(object, "resourceVersion", Value::Null);
+        }
+        assert_eq!(objects[0], objects[1]);
+    }
+    // Not twice, and nothing is left of what is no backup.
+    let (code, _) = bytes(&g.client, import("one", backup.clone())).await;
+    assert_eq!(code, 409);
+    let mut damaged = backup;
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    let (code, _) = bytes(&g.client, import("two", damaged)).await;
+    assert_eq!(code, 400);
+    g.until_gone("two").await;
+    assert!(g.engine.planes.find("two").await.unwrap().is_none());
+    assert_eq!(bytes(&g.client, get("/hangar/v1/control-planes/none/export")).await.0, 404);
+    assert_eq!(bytes(&g.client, get("/hangar/v1/nothing")).await.0, 404);
+    // In a control plane that hosts nobody there are no such paths.
+    assert_eq!(bytes(&g.tenant("one"), get("/hangar/v1/control-planes")).await.0, 404);
+    let all = api::get_path(&g.client, "/hangar/v1/control-planes").await.unwrap();
+    let names: Vec<&Value> = all["items"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["host", "one"]);
+    assert!(
+        all["items"][1]["objects"].as_u64().unwrap() > 10
+            && all["items"][1]["bytes"].as_u64().unwrap() > 1_000
+    );
+    f.close().await;
+    g.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quotas_hold() {
+    let f = Fixture::new().await;
+    let spec = json!({"type": "k8s", "quota": {"objects": 10_000, "requestsPerSecond": 5, "watches": 0}});
+    f.create_plane("one", spec).await;
+    f.until_ready("one").await;
+    let one = f.tenant("one");
+    let mut refused = 0;
+    for _ in 0..40 {
+        let (code, _) = bytes(&one, get("/api/v1/namespaces/default")).await;
+        refused += usize::from(code == 429);
+    }
+    assert!(refused > 10, "{refused} of 40 refused");
+    f.patch("one", json!({"spec": {"quota": {"requestsPerSecond": null, "objects": 1}}})).await.unwrap();
+    f.until("the new quota holds", async |_| {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "m-", "namespace": "default"}});
+        let place = Place::new("v1", "configmaps", "default", "");
+        let error = api::create(&one, &place, &object).await.err()?;
+        error.to_string().contains("exceeded quota of control plane \"one\": objects used").then_some(())
+    })
+    .await;
+    let (code, _) = bytes(&one, get("/api/v1/namespaces?watch=true")).await;
+    assert_eq!(code, 429);
+    f.close().await;
+}

@@ -1,0 +1,238 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use objects::{Value, meta};
+use serde_json::{Value as Json, json};
+
+use super::fixture::{Fixture, config};
+use crate::api::{self, Place};
+use crate::conditions;
+
+/// Type, secret, key, in-cluster key, cluster, user, context, workloads (group version, plural, name), service.
+type Row = (
+    &'static str,
+    [&'static str; 3],
+    [&'static str; 3],
+    &'static [(&'static str, &'static str, &'static str)],
+    &'static str,
+);
+
+const ROWS: [Row; 3] = [
+    (
+        "vcluster",
+        ["vc-vcluster", "config", "config-incluster"],
+        ["my-vcluster", "my-vcluster", "my-vcluster"],
+        &[("apps/v1", "statefulsets", "vcluster"), ("batch/v1", "jobs", "update-cluster-info")],
+        "vcluster",
+    ),
+    (
+        "k3s",
+        ["k3s-config", "config", "config-incluster"],
+        ["default", "default", "default"],
+        &[("apps/v1", "statefulsets", "k3s-server"), ("batch/v1", "jobs", "k3s-bootstrap-kubeconfig")],
+        "k3s",
+    ),
+    (
+        "ocm",
+        ["multicluster-controlplane-kubeconfig", "kubeconfig", ""],
+        ["multicluster-controlplane", "user", "multicluster-controlplane"],
+        &[("apps/v1", "deployments", "multicluster-controlplane")],
+        "multicluster-controlplane",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_hosted_type_has_its_own_names() {
+    let f = Fixture::new().await;
+    for (kind, [secret, key, in_cluster_key], [cluster, user, context], workloads, service) in ROWS {
+        let name = format!("a-{kind}");
+        let namespace = format!("{name}-system");
+        f.create_plane(&name, json!({ "type": kind })).await;
+        let cp = f.until_ready(&name).await;
+        let expected =
+            json!({"name": secret, "namespace": namespace, "key": key, "inClusterKey": in_cluster_key});
+        assert_eq!(cp["status"]["secretRef"], expected, "{kind}");
+        // What it cannot do yet is said.
+        assert_eq!(conditions::find(&cp["status"], "WorkloadsSupported").unwrap()["status"], "False");
+        let found = f.get("v1", "secrets", &namespace, secret).await.unwrap();
+        for key in [key, in_cluster_key].iter().filter(|key| !key.is_empty()) {
+            let config = config(&found, key);
+            let shown =
+                [&config["clusters"][0]["name"], &config["users"][0]["name"], &config["current-context"]];
+            assert_eq!(shown, [cluster, user, context], "{kind}");
+        }
+        assert!(f.get("v1", "services", &namespace, service).await.is_some());
+        let ingress = f.get("networking.k8s.io/v1", "ingresses", &namespace, &name).await.unwrap();
+        let backend = &ingress["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"];
+        assert_eq!((&backend["name"], &backend["port"]["number"]), (&json!(service), &json!(443)));
+        for (version, plural, name) in workloads {
+            let status = f.get(version, plural, &namespace, name).await.unwrap()["status"].clone();
+            if *plural == "jobs" {
+                assert!(status["succeeded"] == 1 && conditions::is_true(&status, "Complete"), "{status}");
+            } else {
+                assert!(status["readyReplicas"] == 1 && status["availableReplicas"] == 1, "{status}");
+            }
+        }
+        if kind == "k3s" {
+            let token = crate::kubeconfig::secret_value(&found, "token").unwrap();
+            assert!(token.starts_with(b"K10"));
+            f.settle().await;
+            let again = f.get("v1", "secrets", &namespace, secret).await.unwrap();
+            assert_eq!(crate::kubeconfig::secret_value(&again, "token"), Some(token), "it stays the same");
+        }
+        f.delete_plane(&name).await;
+        f.until_gone(&name).await;
+    }
+    f.close().await;
+}
+
+/// A client by a kubeconfig, over the network.
+async fn connect(config: &Json) -> kube::Client {
+    let config = kube::config::Kubeconfig::from_yaml(&config.to_string()).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await.unwrap();
+    kube::Client::try_from(config).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubeconfigs_work_over_the_network_and_only_for_their_own_control_plane() {
+    let f = Fixture::new().await;
+    let mut configs = Vec::new();
+    for name in ["one", "two"] {
+        f.create_plane(name, json!({"type": "k8s"})).await;
+        f.until_ready(name).await;
+        let secret = f.get("v1", "secrets", &format!("{name}-system"), "admin-kubeconfig").await.unwrap();
+        configs.push(config(&secret, "kubeconfig"));
+    }
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}});
+    let client = connect(&configs[0]).await;
+    api::create(&client, &Place::new("v1", "namespaces", "", ""), &namespace).await.unwrap();
+    assert!(api::get(&f.tenant("two"), &Place::new("v1", "namespaces", "", "mine")).await.unwrap().is_none());
+    // One's certificate at two's door is nobody's.
+    let mut stranger = configs[0].clone();
+    stranger["clusters"] = configs[1]["clusters"].clone();
+    stranger["contexts"][0]["context"]["cluster"] = configs[1]["contexts"][0]["context"]["cluster"].clone();
+    let refused = api::get_path(&connect(&stranger).await, "/api/v1/namespaces").await.unwrap_err();
+    assert!(matches!(refused.code(), Some(401 | 403)), "{refused}");
+    f.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_hosting_control_plane_can_be_one_of_its_own() {
+    let f = Fixture::new().await;
+    f.create_plane("its1", json!({"type": "host"})).await;
+    let cp = f.until_ready("its1").await;
+    let expected = json!({
+        "name": "admin-kubeconfig", "namespace": "its1-system",
+        "key": "kubeconfig", "inClusterKey": "kubeconfig-incluster",
+    });
+    assert_eq!(cp["status"]["secretRef"], expected);
+    assert!(f.get("v1", "serviceaccounts", "its1-system", "its1").await.is_some());
+    let token = f.get("v1", "secrets", "its1-system", "its1").await.unwrap();
+    assert_eq!(token["type"], "kubernetes.io/service-account-token");
+    let binding =
+        f.get("rbac.authorization.k8s.io/v1", "clusterrolebindings", "", "its1-binding").await.unwrap();
+    assert_eq!(binding["roleRef"]["name"], "cluster-admin");
+    let secret = f.get("v1", "secrets", "its1-system", "admin-kubeconfig").await.unwrap();
+    for key in ["kubeconfig", "kubeconfig-incluster"] {
+        let config = config(&secret, key);
+        let shown = [&config["clusters"][0]["name"], &config["users"][0]["name"], &config["current-context"]];
+        assert_eq!(shown, ["its1", "its1", "its1"]);
+        let planes = "/apis/tenancy.kflex.kubestellar.org/v1alpha1/controlplanes";
+        assert!(api::get_path(&connect(&config).await, planes).await.is_ok());
+    }
+    f.settle().await;
+    let again = f.get("v1", "secrets", "its1-system", "admin-kubeconfig").await.unwrap();
+    assert_eq!(meta::resource_version(&again), meta::resource_version(&secret), "a good token is kept");
+    f.delete_plane("its1").await;
+    f.until_gone("its1").await;
+    f.until("the binding goes too", async |f| {
+        let found = f.get("rbac.authorization.k8s.io/v1", "clusterrolebindings", "", "its1-binding").await;
+        found.is_none().then_some(())
+    })
+    .await;
+    f.close().await;
+}
+
+/// A kubeconfig of `elsewhere` in the Secret that a cluster is adopted with.
+async fn bootstrap(f: &Fixture, name: &str, key: &str) -> Value {
+    let secret = f.get("v1", "secrets", "elsewhere-system", "admin-kubeconfig").await.unwrap();
+    let text = crate::kubeconfig::secret_value(&secret, "kubeconfig").unwrap();
+    f.create(json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": format!("{name}-bootstrap"), "namespace": "kubeflex-system"},
+        "data": {key: STANDARD.encode(text)},
+    }))
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_adopted_and_left() {
+    let f = Fixture::new().await;
+    f.create_plane("elsewhere", json!({"type": "k8s"})).await;
+    f.until_ready("elsewhere").await;
+    let spec = |name: &str| {
+        let bootstrap =
+            json!({"name": format!("{name}-bootstrap"), "namespace": "kubeflex-system", "inClusterKey": ""});
+        json!({"type": "external", "bootstrapSecretRef": bootstrap, "tokenExpirationSeconds": 7200})
+    };
+    f.create_plane("ext", spec("ext")).await;
+    let waiting = f.until_condition("ext", "Synced", "False", "ReconcileError").await;
+    assert_eq!(waiting["message"], "waiting for the bootstrap secret kubeflex-system/ext-bootstrap");
+    bootstrap(&f, "ext", "kubeconfig-incluster").await;
+    let cp = f.until_ready("ext").await;
+    assert!(f.get("v1", "secrets", "kubeflex-system", "ext-bootstrap").await.is_none(), "it is thrown away");
+    let expires = objects::time::parse(cp["status"]["tokenExpirationTime"].as_str().unwrap()).unwrap();
+    let left = expires.as_second() - jiff::Timestamp::now().as_second();
+    assert!((7_000..=7_300).contains(&left), "{left}");
+    let secret = f.get("v1", "secrets", "ext-system", "admin-kubeconfig").await.unwrap();
+    let config = config(&secret, "kubeconfig-incluster");
+    assert_eq!(config["current-context"], "ext");
+    assert_eq!(config["clusters"][0]["name"], "elsewhere-cluster", "the cluster keeps its name");
+    assert_eq!(config["users"][0]["name"], "ext");
+    assert!(config["users"][0]["user"]["token"].is_string());
+    assert!(api::get_path(&connect(&config).await, "/api/v1/namespaces/kube-system").await.is_ok());
+    let elsewhere = f.tenant("elsewhere");
+    let account = Place::new("v1", "serviceaccounts", "kube-system", "kubeflex");
+    let binding =
+        Place::new("rbac.authorization.k8s.io/v1", "clusterrolebindings", "", "kubeflex-clusterrolebinding");
+    assert!(api::get(&elsewhere, &account).await.unwrap().is_some());
+
+    // A second one shares the account, and the last to leave takes it away.
+    f.create_plane("ext2", spec("ext2")).await;
+    bootstrap(&f, "ext2", "kubeconfig-incluster").await;
+    f.until_ready("ext2").await;
+    f.delete_plane("ext").await;
+    f.until_gone("ext").await;
+    assert!(api::get(&elsewhere, &account).await.unwrap().is_some());
+    f.delete_plane("ext2").await;
+    f.until_gone("ext2").await;
+    assert!(api::get(&elsewhere, &binding).await.unwrap().is_none());
+    f.until("the account goes with its binding", async |_| {
+        api::get(&elsewhere, &account).await.unwrap().is_none().then_some(())
+    })
+    .await;
+    let refused = api::get_path(&connect(&config).await, "/api/v1/namespaces").await.unwrap_err();
+    assert_eq!(refused.code(), Some(401), "its tokens are worth nothing: {refused}");
+    f.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_adopted_cluster_that_is_gone_is_unavailable_and_can_be_deleted() {
+    let f = Fixture::new().await;
+    f.create_plane("elsewhere", json!({"type": "k8s"})).await;
+    f.until_ready("elsewhere").await;
+    bootstrap(&f, "ext", "mine").await;
+    let reference = json!({"name": "ext-bootstrap", "namespace": "kubeflex-system", "inClusterKey": "mine"});
+    f.create_plane("ext", json!({"type": "external", "bootstrapSecretRef": reference})).await;
+    f.until_ready("ext").await;
+    f.delete_plane("elsewhere").await;
+    f.until_gone("elsewhere").await;
+    // Anything that wakes it lets it look.
+    f.patch("ext", json!({"metadata": {"labels": {"look": "again"}}})).await.unwrap();
+    f.until_condition("ext", "Ready", "False", "Unavailable").await;
+    f.delete_plane("ext").await;
+    f.until_gone("ext").await;
+    f.create_plane("none", json!({"type": "external"})).await;
+    let found = f.until_condition("none", "Synced", "False", "ReconcileError").await;
+    assert!(found["message"].as_str().unwrap().contains("spec.bootstrapSecretRef: required"), "{found}");
+    f.close().await;
+}
