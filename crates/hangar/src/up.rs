@@ -69,13 +69,18 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     };
     let admin = engine.issue_client(&hosting, "hangar-admin", &[auth::user::MASTERS], ADMIN_LIFETIME);
     let admin = admin.map_err(|failure| anyhow::anyhow!(failure.0))?;
-    let config = kubeconfig::single("hangar", &format!("https://{address}"), &authority.certificate_pem(), &admin);
+    let config =
+        kubeconfig::single("hangar", &format!("https://{address}"), &authority.certificate_pem(), &admin);
     files::write_private(&configuration.kubeconfig, format!("{config:#}\n").as_bytes())?;
 
     let stop = CancellationToken::new();
     let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), stop.clone()));
     let fleet = Arc::new(InProcessFleet::new(engine.clone()));
-    let mut controlling = tokio::spawn(runtime::run(fleet, controllers::denatured(&engine), stop.clone()));
+    let settings = tenancy::Settings::new(&configuration.domain, address.port());
+    tenancy::prepare(&engine, &settings).await?;
+    let mut loops = controllers::denatured(&engine);
+    loops.extend(tenancy::controllers(&engine, settings));
+    let mut controlling = tokio::spawn(runtime::run(fleet, loops, stop.clone()));
     tracing::info!(%address, data = %configuration.data_dir.display(), took = ?began.elapsed(), "serving");
     println!("Hangar is up at https://{address}\n");
     println!("  export KUBECONFIG={}", configuration.kubeconfig.display());
