@@ -97,8 +97,9 @@ pub async fn watch(call: &Call) -> Answer {
         selection,
         events,
         chunks,
+        alarm: Box::pin(tokio::time::sleep(timeout.min(BOOKMARK_EVERY))),
         deadline: Instant::now() + timeout,
-        bookmarks: options.allow_watch_bookmarks.then(|| Instant::now() + BOOKMARK_EVERY),
+        bookmarks: options.allow_watch_bookmarks,
         seen: from,
         told: from,
         columns_sent,
@@ -132,8 +133,10 @@ struct Watcher {
     /// What is still to be sent of the beginning.
     chunks: VecDeque<Bytes>,
     deadline: Instant,
-    /// When the next bookmark is due, where the client asked for them.
-    bookmarks: Option<Instant>,
+    /// Whether the client asked for them.
+    bookmarks: bool,
+    /// When to look at the time again: kept from event to event, because setting a timer costs more than an event.
+    alarm: std::pin::Pin<Box<tokio::time::Sleep>>,
     /// Up to where everything was delivered, and up to where the client knows.
     seen: Revision,
     told: Revision,
@@ -149,10 +152,8 @@ impl Watcher {
             return Some(chunk);
         }
         while !self.ended {
-            let bookmark_due = self.bookmarks.unwrap_or(self.deadline);
             tokio::select! {
                 biased;
-                () = &mut self.stopped => return None,
                 delivery = self.events.next() => match delivery {
                     Some(Ok(Delivery::Event(event))) => {
                         self.seen = event.revision;
@@ -170,10 +171,14 @@ impl Watcher {
                     Some(Err(WatchError::Closed)) | None => return None,
                     Some(Err(error)) => return Some(self.broken(error)),
                 },
-                () = tokio::time::sleep_until(self.deadline) => return self.last_bookmark(),
-                () = tokio::time::sleep_until(bookmark_due), if self.bookmarks.is_some() => {
-                    self.bookmarks = Some(Instant::now() + BOOKMARK_EVERY);
-                    if self.seen > self.told {
+                () = &mut self.stopped => return None,
+                () = &mut self.alarm => {
+                    let now = Instant::now();
+                    if now >= self.deadline {
+                        return self.last_bookmark();
+                    }
+                    self.alarm.as_mut().reset(self.deadline.min(now + BOOKMARK_EVERY));
+                    if self.bookmarks && self.seen > self.told {
                         return Some(self.bookmark());
                     }
                 }
@@ -194,7 +199,7 @@ impl Watcher {
     /// A client that will come again is told how far it got.
     fn last_bookmark(&mut self) -> Option<Bytes> {
         self.ended = true;
-        (self.bookmarks.is_some() && self.seen > self.told).then(|| self.bookmark())
+        (self.bookmarks && self.seen > self.told).then(|| self.bookmark())
     }
 
     fn broken(&mut self, error: WatchError) -> Bytes {
@@ -226,7 +231,12 @@ impl Watcher {
         if whole && let Some(line) = shared_line(&self.call, event) {
             return Ok(Some(line));
         }
-        let stored = self.call.engine.codec.decode(&event.key, &event.value, event.revision)?;
+        // What leaves the selection is told as it was seen last, at the revision of its leaving.
+        let value = match &event.previous {
+            Some(previous) if kind == "DELETED" && event.change == Change::Updated => previous,
+            _ => &event.value,
+        };
+        let stored = self.call.engine.codec.decode(&event.key, value, event.revision)?;
         let mut line = BytesMut::new();
         write_line(&self.call, &mut line, kind, &stored, &mut self.columns_sent).await?;
         Ok(Some(line.freeze()))
