@@ -88,6 +88,10 @@ struct Pin {
 impl Pin {
     async fn of(call: &Call, options: &ListOptions) -> Result<Pin, Failure> {
         if !options.continue_token.is_empty() {
+            if !matches!(options.resource_version.as_str(), "" | "0") {
+                let message = "specifying resource version is not allowed when using continue";
+                return Err(Status::bad_request(message).into());
+            }
             let place = read_token(call, &options.continue_token)?;
             let after = call.row.key(&place.ns, &place.n);
             return Ok(Pin { at: place.r.map(Revision), after: Some(after) });
