@@ -121,6 +121,11 @@ impl Call {
         let accepted = wire::negotiate::accept(head.header(header::ACCEPT), &endpoint)?;
         let now = engine.now();
         let mut target = target;
+        let is_namespaces = row.storage_kind == crate::lifecycle::NAMESPACES;
+        if !row.ty.is_namespaced() && !is_namespaces && !target.namespace.is_empty() {
+            // What belongs to the whole control plane is in no namespace.
+            return Err(crate::engine::no_control_plane().into());
+        }
         if !row.ty.is_namespaced() {
             // A namespace carries its own name as namespace for authorization only.
             target.namespace = CompactString::default();

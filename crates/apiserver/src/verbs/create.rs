@@ -10,12 +10,9 @@ use crate::write::{self, Tracking};
 
 pub async fn create(call: &Call) -> Answer {
     let options = call.write_options()?;
-    if !call.target.name.is_empty() {
+    let everywhere = call.row.ty.is_namespaced() && call.target.namespace.is_empty();
+    if everywhere || !call.target.name.is_empty() {
         return Err(crate::service::method_not_allowed().into());
-    }
-    if call.row.ty.is_namespaced() && call.target.namespace.is_empty() {
-        let message = "an empty namespace may not be set during creation";
-        return Err(Status::bad_request(message).into());
     }
     let Incoming { object, .. } = incoming::object(call)?;
     check_placement(call, &object)?;

@@ -29,7 +29,8 @@ pub async fn answer(call: &Call) -> Answer {
     // While a definition goes, its objects can still be changed: their finalizers have to come off.
     let goes = call.row.custom().is_some_and(|custom| custom.definition.terminating);
     let lets_go = goes && matches!(verb, Verb::Update | Verb::Patch);
-    if !lets_go && !call.row.ty.verbs.has(verb) {
+    let nameless = call.target.name.is_empty() && matches!(verb, Verb::Update | Verb::Patch);
+    if nameless || (!lets_go && !call.row.ty.verbs.has(verb)) {
         return Err(method_not_allowed().into());
     }
     if let Some(custom) = call.row.custom()
