@@ -1,7 +1,7 @@
 //! From a request's body to a value.
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use objects::{Reason, Status, decode};
 
 use wire::negotiate::{self, Format};
@@ -14,6 +14,8 @@ use crate::service::Failure;
 
 /// As upstream: a body may have 3 MiB.
 pub const BODY_LIMIT: usize = 3 << 20;
+/// Read and dropped of a body that is too large: a client that still writes does not see the answer.
+const DRAIN_LIMIT: usize = 8 * BODY_LIMIT;
 
 /// The whole body, within the limit. Verbs that have none do not read it.
 pub async fn read_body<B>(body: B, action: Action) -> Result<Bytes, Failure>
@@ -24,18 +26,24 @@ where
     if action.reads() {
         return Ok(Bytes::new());
     }
-    let mut body = std::pin::pin!(Limited::new(body, BODY_LIMIT));
+    let mut body = std::pin::pin!(body);
+    let mut size = 0;
     let mut first: Option<Bytes> = None;
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
-            if error.is::<http_body_util::LengthLimitError>() {
-                let message = format!("Request entity too large: limit is {BODY_LIMIT}");
-                return Status::new(Reason::RequestEntityTooLarge, message);
-            }
+            let error: BoxError = error.into();
             Status::bad_request(format!("the body cannot be read: {error}"))
         })?;
         let Ok(data) = frame.into_data() else { continue };
+        size += data.len();
+        if size > BODY_LIMIT {
+            (first, rest) = (None, BytesMut::new());
+            if size > DRAIN_LIMIT {
+                break;
+            }
+            continue;
+        }
         // Most bodies come in one piece: take it as it is.
         match &first {
             None => first = Some(data),
@@ -46,6 +54,10 @@ where
                 rest.extend_from_slice(&data);
             }
         }
+    }
+    if size > BODY_LIMIT {
+        let message = format!("Request entity too large: limit is {BODY_LIMIT}");
+        return Err(Status::new(Reason::RequestEntityTooLarge, message).into());
     }
     Ok(if rest.is_empty() { first.unwrap_or_default() } else { rest.freeze() })
 }
