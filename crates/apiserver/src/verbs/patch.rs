@@ -135,11 +135,12 @@ async fn apply(call: &Call, part: Part, options: &WriteOptions, force: bool) -> 
 fn apply_config(call: &Call) -> Result<Value, Failure> {
     let looks_like_json = call.body.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
     let decoded = if looks_like_json {
-        incoming::patch_json(&call.body)?
+        objects::decode::json(&call.body).map_err(|error| error.to_string())
     } else {
-        wire::yaml::decode(&call.body)
-            .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?
+        wire::yaml::decode(&call.body).map_err(|error| error.to_string())
     };
+    let decoded =
+        decoded.map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
     let config = decoded.value;
     if meta::api_version(&config).is_empty() || meta::kind(&config).is_empty() {
         let message = "apply configuration must have apiVersion and kind";

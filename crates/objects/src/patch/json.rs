@@ -54,7 +54,8 @@ impl<'a> Operation<'a> {
             Some("remove") => Operation::Remove(pointer("path")?),
             Some("move") => Operation::Move { from: pointer("from")?, to: pointer("path")? },
             Some("copy") => Operation::Copy { from: pointer("from")?, to: pointer("path")? },
-            Some(other) => return Err(malformed(&format!("unknown operation {other:?}"))),
+            // Found when the patch is applied, upstream, and so not a patch that cannot be read.
+            Some(other) => return Err(PatchError::DoesNotApply(format!("unknown operation {other:?}"))),
             None => return Err(malformed("operation missing op field")),
         })
     }
