@@ -109,6 +109,7 @@ impl Client {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
+            .allow_non_standard_methods(true)
             .timeout_connect(Some(PATIENCE))
             .timeout_recv_response(Some(PATIENCE))
             .tls_config(credentials.tls())
@@ -166,7 +167,9 @@ impl Client {
         content_type: Option<&str>,
         body: &[u8],
     ) -> Result<Answer, ureq::Error> {
-        let response = self.agent.run(self.request(method, path, content_type, body))?;
+        let request = self.request(method, path, content_type, body);
+        let request = self.agent.configure_request(request).timeout_global(Some(PATIENCE)).build();
+        let response = self.agent.run(request)?;
         let (head, mut rest) = response.into_parts();
         let body = rest.with_config().limit(u64::MAX).read_to_vec()?;
         Ok(Answer { code: head.status.as_u16(), headers: head.headers, body })
