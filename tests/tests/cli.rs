@@ -47,12 +47,21 @@ impl Desk {
     fn beside(server: &Server) -> Desk {
         let desk = Desk::empty();
         let mut config: Value = serde_json::from_slice(&std::fs::read(server.kubeconfig()).unwrap()).unwrap();
-        let push = |config: &mut Value, list: &str, entry: Value| config[list].as_array_mut().unwrap().push(entry);
-        push(&mut config, "clusters", json!({"name": "minikube", "cluster": {"server": "https://192.0.2.1:8443", "x": 1}}));
+        let push =
+            |config: &mut Value, list: &str, entry: Value| config[list].as_array_mut().unwrap().push(entry);
+        push(
+            &mut config,
+            "clusters",
+            json!({"name": "minikube", "cluster": {"server": "https://192.0.2.1:8443", "x": 1}}),
+        );
         push(&mut config, "users", json!({"name": "minikube", "user": {"exec": {"command": "none"}}}));
-        push(&mut config, "contexts", json!({"name": "minikube", "context": {
-            "cluster": "minikube", "user": "minikube", "extensions": [{"name": "context_info", "extension": {"v": 1}}],
-        }}));
+        push(
+            &mut config,
+            "contexts",
+            json!({"name": "minikube", "context": {
+                "cluster": "minikube", "user": "minikube", "extensions": [{"name": "context_info", "extension": {"v": 1}}],
+            }}),
+        );
         config["x-unknown"] = json!({"kept": [1, 2, 3]});
         std::fs::write(&desk.kubeconfig, config.to_string()).unwrap();
         desk
@@ -102,7 +111,10 @@ impl Desk {
     fn kubectl(&self, line: &str) -> Said {
         let kubectl = Kubectl::all().pop().unwrap();
         let mut command = Command::new(kubectl.path);
-        command.args(line.split_whitespace()).env("KUBECONFIG", &self.kubeconfig).env("HOME", self.home.path());
+        command
+            .args(line.split_whitespace())
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("HOME", self.home.path());
         finished(command)
     }
 
@@ -170,7 +182,10 @@ fn a_day_with_control_planes() {
 
     assert_eq!(desk.kubectl("create namespace x").ok(), "namespace/x created\n");
     assert!(desk.kubectl("get namespaces").ok().contains("kube-system"));
-    assert_eq!(desk.kubectl("--context hangar get namespace cp1-system -o name").ok(), "namespace/cp1-system\n");
+    assert_eq!(
+        desk.kubectl("--context hangar get namespace cp1-system -o name").ok(),
+        "namespace/cp1-system\n"
+    );
 
     // From within a control plane's context, the hosting one is found.
     desk.hangar("create cp2 --type vcluster --no-switch").ok();
@@ -209,7 +224,10 @@ fn a_day_with_control_planes() {
     desk.hangar("ctx delete cp1").ok();
     assert!(desk.named("contexts", "cp1").is_empty());
     let said = desk.hangar("ctx cp1");
-    assert_eq!(said.err, "kubeconfig context cp1 not found (context cp1 not found), trying to load from server...\n");
+    assert_eq!(
+        said.err,
+        "kubeconfig context cp1 not found (context cp1 not found), trying to load from server...\n"
+    );
     assert_eq!((said.code, said.out.as_str()), (0, "✔ Switching to context cp1...\n"));
     assert_eq!(extension_data(&desk.config(), "cp1"), json!({"controlplane-name": "cp1"}));
     desk.hangar("ctx cp1 --overwrite-existing-context").ok();
@@ -276,9 +294,10 @@ fn under_the_name_of_kflex() {
     let said = desk.kflex("create old --type ocm").ok();
     assert!(said.contains("WARNING: OCM-type control plane is deprecated and will be removed"), "{said}");
     desk.kflex("delete old").ok();
-    assert_eq!(desk.kflex("config set-hosting hangar").ok(), format!(
-        "setting hosting cluster context name to 'hangar' in {}\n", desk.kubeconfig.display()
-    ));
+    assert_eq!(
+        desk.kflex("config set-hosting hangar").ok(),
+        format!("setting hosting cluster context name to 'hangar' in {}\n", desk.kubeconfig.display())
+    );
     let version = desk.kflex("version").ok();
     assert!(version.starts_with("Kubeflex version: v0.9.3."), "{version}");
     assert!(version.contains("\nKubernetes version: v1."), "{version}");
@@ -289,8 +308,15 @@ fn under_the_name_of_kflex() {
 fn help_is_no_failure() {
     let desk = Desk::empty();
     for (program, line) in [
-        ("kflex", ""), ("kflex", "config"), ("kflex", "init name --help"), ("kflex", "help"), ("kflex", "create -h"),
-        ("hangar", ""), ("hangar", "config"), ("hangar", "--help"), ("hangar", "help create"),
+        ("kflex", ""),
+        ("kflex", "config"),
+        ("kflex", "init name --help"),
+        ("kflex", "help"),
+        ("kflex", "create -h"),
+        ("hangar", ""),
+        ("hangar", "config"),
+        ("hangar", "--help"),
+        ("hangar", "help create"),
     ] {
         let said = desk.say(program, line).ok();
         assert!(said.contains("Usage:"), "{program} {line}: {said}");
@@ -310,7 +336,10 @@ fn what_is_refused_changes_nothing() {
     let missing = desk.home.path().join("missing");
     let with_missing = format!("ctx get --kubeconfig {}", missing.display());
     for (line, why) in [
-        ("create there", "error creating instance: controlplanes.tenancy.kflex.kubestellar.org \"there\" already exists"),
+        (
+            "create there",
+            "error creating instance: controlplanes.tenancy.kflex.kubestellar.org \"there\" already exists",
+        ),
         ("create minikube", "context \"minikube\" of the kubeconfig is not a control plane's"),
         ("create Upper", "\"Upper\" cannot be the name of a control plane"),
         ("create a.b", "\"a.b\" cannot be the name of a control plane"),
@@ -320,7 +349,10 @@ fn what_is_refused_changes_nothing() {
         ("create", "required"),
         ("create a b", "unexpected argument 'b'"),
         ("create x --timeout soon", "is not a duration"),
-        ("delete nothing", "control plane not found on server: controlplanes.tenancy.kflex.kubestellar.org \"nothing\" not found"),
+        (
+            "delete nothing",
+            "control plane not found on server: controlplanes.tenancy.kflex.kubestellar.org \"nothing\" not found",
+        ),
         ("list -o nonsense", "unsupported output format: \"nonsense\""),
         ("kubeconfig nothing", "control plane not found on server"),
         ("ctx delete nothing --force", "error deleting context nothing from kubeconfig"),
@@ -394,7 +426,11 @@ fn several_kubeconfig_files() {
     let server = Server::start();
     let mut desk = Desk::beside(&server);
     let second = desk.home.path().join("second");
-    std::fs::write(&second, "contexts:\n- {name: old, context: {cluster: old-cluster, user: old-admin}}\nx: y\n").unwrap();
+    std::fs::write(
+        &second,
+        "contexts:\n- {name: old, context: {cluster: old-cluster, user: old-admin}}\nx: y\n",
+    )
+    .unwrap();
     let first = std::mem::replace(&mut desk.kubeconfig, PathBuf::new());
     desk.kubeconfig = PathBuf::from(format!("{}:/nonexistent/file:{}", first.display(), second.display()));
     desk.hangar("create cp1").ok();
@@ -417,7 +453,10 @@ fn a_machine_of_its_own() {
         said,
         "✔ Starting Hangar on this machine...\n✔ Setting hosting cluster preference in kubeconfig\n"
     );
-    assert!(desk.hangar("init").ok().contains("Setting hosting cluster preference"), "once more changes nothing");
+    assert!(
+        desk.hangar("init").ok().contains("Setting hosting cluster preference"),
+        "once more changes nothing"
+    );
     let status = desk.hangar("status").ok();
     assert!(status.contains(&format!("at https://127.0.0.1:{port}")), "{status}");
     assert_eq!(desk.current(), "hangar");

@@ -229,7 +229,7 @@ mod tests {
             "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', certificate-authority: ca.crt}}]
 users: [{name: u, user: {tokenFile: token}}, {name: e, user: {exec: {command: x}}}]
 contexts:
-- {name: x, context: {cluster: c, user: u, namespace: n}}
+- {name: x, context: {cluster: c, user: u, namespace: work}}
 - {name: e, context: {cluster: c, user: e}}
 - {name: lost, context: {cluster: none, user: u}}";
         let path = dir.path().join("config");
@@ -243,7 +243,7 @@ contexts:
         assert_eq!(made["users"][0], json!({"name": "x", "user": {"token": "secret"}}));
         assert_eq!(
             made["contexts"][0],
-            json!({"name": "x", "context": {"cluster": "c", "user": "x", "namespace": "n"}})
+            json!({"name": "x", "context": {"cluster": "c", "user": "x", "namespace": "work"}})
         );
         assert_eq!(made["current-context"], "x");
         let refused =

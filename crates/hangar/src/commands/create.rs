@@ -15,6 +15,7 @@ const BACKENDS: [&str; 2] = ["shared", "dedicated"];
 
 /// KubeFlex's flags.
 #[derive(Args, Clone, Debug)]
+#[group(skip)]
 pub struct Create {
     /// name of the control plane
     pub name: String,

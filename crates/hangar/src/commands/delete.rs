@@ -9,6 +9,7 @@ use crate::api;
 use crate::kubeconfig::{Kubeconfig, List};
 
 #[derive(Args, Clone, Debug)]
+#[group(skip)]
 pub struct Delete {
     /// name of the control plane
     pub name: String,

@@ -12,6 +12,7 @@ use crate::kubeconfig::Kubeconfig;
 
 /// KubeFlex's flags.
 #[derive(Args, Clone, Debug)]
+#[group(skip)]
 pub struct Init {
     /// name of the kind cluster
     cluster_name: Option<String>,

@@ -306,22 +306,22 @@ fn several_files() {
     let first = document("/a", "contexts: [{name: x, context: {cluster: one}}]\ncurrent-context: ''");
     let second = document(
         "/b",
-        "contexts: [{name: x, context: {cluster: two}}, {name: y, context: {cluster: y-cluster, user: u}}]
-clusters: [{name: y-cluster, cluster: {server: s}}]\ncurrent-context: y",
+        "contexts: [{name: x, context: {cluster: two}}, {name: w, context: {cluster: w-cluster, user: u}}]
+clusters: [{name: w-cluster, cluster: {server: s}}]\ncurrent-context: w",
     );
     let mut kubeconfig = Kubeconfig::of(vec![first, second]);
-    assert_eq!(kubeconfig.current(), "y");
+    assert_eq!(kubeconfig.current(), "w");
     assert_eq!(kubeconfig.get(List::Contexts, "x").unwrap()["cluster"], "one");
-    assert_eq!(kubeconfig.names(List::Contexts), ["x", "y"]);
+    assert_eq!(kubeconfig.names(List::Contexts), ["w", "x"]);
 
     // A change goes where the entry came from; what is new goes to the first file.
-    kubeconfig.rename("y", "z", now()).unwrap();
+    kubeconfig.rename("w", "z", now()).unwrap();
     kubeconfig.admit("cp", &access(), now());
     kubeconfig.set_current("cp");
     let [first, second] = &kubeconfig.wholes().cloned().collect::<Vec<_>>()[..] else { panic!() };
     assert_eq!(second["clusters"], json!([{"name": "z-cluster", "cluster": {"server": "s"}}]));
     assert_eq!(first["contexts"][1]["name"], "cp");
-    assert_eq!((&first["current-context"], &second["current-context"]), (&json!("cp"), &json!("y")));
+    assert_eq!((&first["current-context"], &second["current-context"]), (&json!("cp"), &json!("w")));
 
     kubeconfig.remove(List::Contexts, "x");
     assert_eq!(kubeconfig.names(List::Contexts), ["cp", "z"], "the hidden one does not appear");
