@@ -55,7 +55,26 @@ struct Share {
     watches: u32,
     tokens: f64,
     at: Instant,
+    limits: Limits,
 }
+
+impl Share {
+    /// Gains what has come in meanwhile.
+    fn refill(&mut self, now: Instant) {
+        let gained = now.duration_since(self.at).as_secs_f64() * self.limits.requests_per_second;
+        self.tokens = (self.tokens + gained).min(self.limits.burst);
+        self.at = now;
+    }
+
+    /// Whether nothing would be lost with it.
+    fn is_idle(&mut self, now: Instant) -> bool {
+        self.refill(now);
+        self.in_flight == 0 && self.watches == 0 && self.tokens >= self.limits.burst
+    }
+}
+
+/// Shares of a shard that are looked through for idle ones when there are more: those with a low rate stay for a while.
+const CROWDED: usize = 256;
 
 /// Shards keep threads of different control planes out of each other's way.
 const SHARDS: usize = 16;
@@ -69,7 +88,6 @@ pub struct Fairness {
 pub struct Seat {
     shards: Arc<[Mutex<HashMap<TenantId, Share>>; SHARDS]>,
     tenant: TenantId,
-    limits: Limits,
     watch: bool,
 }
 
@@ -90,11 +108,13 @@ impl Fairness {
         let watch = matches!(target, Target::Resource(_)) && head.wants_watch();
         let mut shares = self.shards[shard(tenant)].lock();
         let now = Instant::now();
-        let fresh = Share { in_flight: 0, watches: 0, tokens: limits.burst, at: now };
+        if shares.len() > CROWDED && !shares.contains_key(&tenant) {
+            shares.retain(|_, share| !share.is_idle(now));
+        }
+        let fresh = Share { in_flight: 0, watches: 0, tokens: limits.burst, at: now, limits };
         let share = shares.entry(tenant).or_insert(fresh);
-        let gained = now.duration_since(share.at).as_secs_f64() * limits.requests_per_second;
-        share.tokens = (share.tokens + gained).min(limits.burst);
-        share.at = now;
+        share.limits = limits;
+        share.refill(now);
         let full = share.tokens < 1.0
             || (watch && share.watches >= limits.watches)
             || (!watch && share.in_flight >= limits.requests_in_flight);
@@ -108,7 +128,7 @@ impl Fairness {
         } else {
             share.in_flight += 1;
         }
-        Ok(Seat { shards: self.shards.clone(), tenant, limits, watch })
+        Ok(Seat { shards: self.shards.clone(), tenant, watch })
     }
 
     /// Requests and watches open in a control plane now.
@@ -127,9 +147,7 @@ impl Drop for Seat {
         } else {
             share.in_flight -= 1;
         }
-        // The rate is forgotten with the last request: the next burst is bounded by what is in flight.
-        let full = share.tokens + 1.0 >= self.limits.burst;
-        if share.in_flight == 0 && share.watches == 0 && (full || shares.len() > 1_024) {
+        if share.is_idle(Instant::now()) {
             shares.remove(&self.tenant);
         }
     }
