@@ -361,7 +361,8 @@ fn what_is_refused_changes_nothing() {
         ("ctx rename there minikube", "context 'minikube' is already in the kubeconfig"),
         ("config set-hosting nothing", "context 'nothing' must exist within kubeconfig"),
         ("config diagnose -o yaml", "unsupported output format: \"yaml\" (only 'json' is supported)"),
-        ("adopt ext", "context  not found in the kubeconfig"),
+        ("adopt ext", "say which context to adopt"),
+        ("adopt ext -c none", "context none not found in the kubeconfig"),
         ("adopt ext -c minikube", "logs in by exec"),
         ("adopt ext -c there -u https://127.0.0.1:1", "invalid server endpoint https://127.0.0.1:1"),
         ("nonsense", "unrecognized subcommand 'nonsense'"),
@@ -428,7 +429,7 @@ fn several_kubeconfig_files() {
     let second = desk.home.path().join("second");
     std::fs::write(
         &second,
-        "contexts:\n- {name: old, context: {cluster: old-cluster, user: old-admin}}\nx: y\n",
+        "contexts:\n- {name: old, context: {cluster: old-cluster, user: old-admin}}\nx: z\n",
     )
     .unwrap();
     let first = std::mem::replace(&mut desk.kubeconfig, PathBuf::new());
@@ -436,7 +437,7 @@ fn several_kubeconfig_files() {
     desk.hangar("create cp1").ok();
     desk.hangar("ctx rename old new").ok();
     let text = std::fs::read_to_string(&second).unwrap();
-    assert!(text.contains("name: new") && !text.contains("cp1") && text.contains("x: y"), "{text}");
+    assert!(text.contains("name: new") && !text.contains("cp1") && text.contains("x: z"), "{text}");
     assert!(!Path::new("/nonexistent/file").exists());
     desk.kubeconfig = first;
     assert_eq!(desk.named("contexts", "cp1"), ["cp1"]);

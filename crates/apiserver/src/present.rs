@@ -44,7 +44,7 @@ pub async fn value(call: &Call, code: u16, object: Value) -> Answer {
         Shape::Table => {
             let metadata = Table::metadata_of(&object);
             table(call, &[object], metadata, true)?
-        },
+        }
         Shape::PartialMetadata | Shape::PartialMetadataList => partial(&call.accepted, &object),
         Shape::Object | Shape::Discovery => object,
     };
@@ -131,7 +131,8 @@ async fn list_messages(
     entries: &[Entry],
     metadata: Map<String, Value>,
 ) -> Result<Vec<u8>, Failure> {
-    let head = json!({"kind": call.row.ty.list_kind, "apiVersion": call.row.api_version, "metadata": metadata});
+    let head =
+        json!({"kind": call.row.ty.list_kind, "apiVersion": call.row.api_version, "metadata": metadata});
     let mut list = protobuf::List::new(&head).map_err(unencodable)?;
     for entry in entries {
         let item = read::in_version(call, &call.row, &read::stored(call, entry)?).await?;
@@ -209,7 +210,9 @@ impl Columns {
 
     fn cells(&self, object: &Value, now: jiff::Timestamp) -> Vec<Value> {
         match self {
-            Columns::BuiltIn(columns) => columns.iter().map(|column| column.cell(object, now.as_second())).collect(),
+            Columns::BuiltIn(columns) => {
+                columns.iter().map(|column| column.cell(object, now.as_second())).collect()
+            }
             Columns::Custom(columns) => columns.cells(object, now),
         }
     }

@@ -431,7 +431,8 @@ mod tests {
         };
         let current = fixture.ask("a", "GET", &format!("{path}/x"), "").await.1;
         let current: serde_json::Value = serde_json::from_str(&current).unwrap();
-        let version = format!(r#""metadata": {{"resourceVersion": {}}},"#, current["metadata"]["resourceVersion"]);
+        let version =
+            format!(r#""metadata": {{"resourceVersion": {}}},"#, current["metadata"]["resourceVersion"]);
         let all: Vec<_> = (0..PATCHES).map(|i| patch(i, "")).collect();
         for patched in all {
             assert_eq!(patched.await.unwrap(), 200);

@@ -1,11 +1,14 @@
 //! A control plane as the command line talks to it: any objects, by path, over the network.
 
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
 use futures::TryStreamExt;
 use http::{Method, Request, header};
+use http_body_util::BodyExt;
+use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig as ClientConfig};
 use kube::core::WatchEvent;
 use serde_json::{Value, json};
@@ -221,6 +224,33 @@ impl Api {
             }
             tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    /// Everything that a path answers with, to somewhere.
+    pub async fn download(&self, path: &str, to: &mut impl Write) -> anyhow::Result<()> {
+        let request = Request::get(path).body(Body::empty()).context("no request")?;
+        let response = self.client.send(request).await.map_err(ApiError::from)?;
+        let code = response.status();
+        let mut body = response.into_body();
+        if !code.is_success() {
+            let answer = body.collect().await.map_err(ApiError::from)?.to_bytes();
+            let status: Value = serde_json::from_slice(&answer).unwrap_or_default();
+            let message = status["message"].as_str().map_or_else(|| code.to_string(), str::to_owned);
+            return Err(ApiError::Refused { code: code.as_u16(), message }.into());
+        }
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame.map_err(ApiError::from)?.into_data() {
+                to.write_all(&data)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub async fn upload(&self, path: &str, contents: Vec<u8>) -> Result<Value, ApiError> {
+        let request =
+            Request::post(path).header(header::CONTENT_TYPE, "application/octet-stream").body(contents);
+        let request = request.map_err(|error| ApiError::NoAnswer(error.to_string()))?;
+        Ok(self.client.request(request).await?)
     }
 
     /// Whether this is a hosting control plane: one that serves `ControlPlane`s.

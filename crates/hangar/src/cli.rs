@@ -74,6 +74,16 @@ enum HangarCommand {
     },
     /// List all control planes
     List(list::List),
+    /// Copy a control plane, as it is or as it was
+    Fork(whole::Fork),
+    /// Say what one control plane has other than another
+    Diff(whole::Diff),
+    /// Write everything in a control plane to a file
+    Backup(whole::Backup),
+    /// Make a control plane from a file that `backup` wrote
+    Restore(whole::Restore),
+    /// Say what control planes take
+    Top(whole::Top),
     /// Print the kubeconfig of a control plane
     Kubeconfig(kubeconfig::Kubeconfig),
     /// Switch between control planes, and keep their contexts
@@ -136,6 +146,7 @@ enum Command {
     Adopt(adopt::Adopt),
     Delete(delete::Delete, create::Waiting),
     List(list::List),
+    Whole(whole::Command),
     Kubeconfig(kubeconfig::Kubeconfig),
     Ctx(ctx::Ctx),
     Config(config::Hangar),
@@ -154,6 +165,11 @@ impl From<HangarCommand> for Command {
             HangarCommand::Adopt(adopt) => Command::Adopt(adopt),
             HangarCommand::Delete { delete, waiting } => Command::Delete(delete, waiting),
             HangarCommand::List(list) => Command::List(list),
+            HangarCommand::Fork(fork) => Command::Whole(whole::Command::Fork(fork)),
+            HangarCommand::Diff(diff) => Command::Whole(whole::Command::Diff(diff)),
+            HangarCommand::Backup(backup) => Command::Whole(whole::Command::Backup(backup)),
+            HangarCommand::Restore(restore) => Command::Whole(whole::Command::Restore(restore)),
+            HangarCommand::Top(top) => Command::Whole(whole::Command::Top(top)),
             HangarCommand::Kubeconfig(kubeconfig) => Command::Kubeconfig(kubeconfig),
             HangarCommand::Ctx(ctx) => Command::Ctx(ctx),
             HangarCommand::Config { command } => Command::Config(command),
@@ -265,6 +281,7 @@ async fn perform(session: &Session, command: Command) -> anyhow::Result<()> {
         Command::Adopt(adopt) => adopt::run(session, adopt).await,
         Command::Delete(delete, waiting) => delete::run(session, delete, waiting).await,
         Command::List(list) => list::run(session, list).await,
+        Command::Whole(command) => whole::run(session, command).await,
         Command::Kubeconfig(command) => kubeconfig::run(session, command).await,
         Command::Ctx(ctx) => ctx::run(session, ctx).await,
         Command::Config(command) => config::run(session, command).await,

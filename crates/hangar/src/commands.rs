@@ -14,6 +14,7 @@ pub mod list;
 pub mod machine;
 pub mod version;
 mod waiting;
+pub mod whole;
 
 use std::time::Duration;
 

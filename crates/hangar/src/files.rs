@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
@@ -15,24 +15,55 @@ pub fn private_dir(path: &Path) -> anyhow::Result<()> {
 
 /// Replaces a file in one step, so that a reader never sees half of it.
 pub fn write_private(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
-    let failed = || format!("cannot write {}", path.display());
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        fs::create_dir_all(parent).with_context(failed)?;
+    let mut replacement = Replacement::begin(path)?;
+    replacement.file().write_all(contents).with_context(|| format!("cannot write {}", path.display()))?;
+    replacement.finish()
+}
+
+/// A file that is written beside another and then takes its place; dropped before that, it is gone.
+pub struct Replacement {
+    path: PathBuf,
+    temporary: PathBuf,
+    file: fs::File,
+    finished: bool,
+}
+
+impl Replacement {
+    pub fn begin(path: &Path) -> anyhow::Result<Replacement> {
+        let failed = || format!("cannot write {}", path.display());
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            fs::create_dir_all(parent).with_context(failed)?;
+        }
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.new", std::process::id()));
+        let temporary = path.with_file_name(name);
+        let opened =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary);
+        Ok(Replacement {
+            path: path.to_owned(),
+            temporary,
+            file: opened.with_context(failed)?,
+            finished: false,
+        })
     }
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let written = (|| {
-        let mut file =
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-        file.write_all(contents)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    })();
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
+
+    pub fn file(&mut self) -> &mut fs::File {
+        &mut self.file
     }
-    written.with_context(failed)
+
+    pub fn finish(mut self) -> anyhow::Result<()> {
+        let replaced = self.file.sync_all().and_then(|()| fs::rename(&self.temporary, &self.path));
+        self.finished = replaced.is_ok();
+        replaced.with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        if !self.finished {
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
 }
 
 /// What a file holds, or what it holds from now on.

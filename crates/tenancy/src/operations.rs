@@ -82,7 +82,8 @@ pub async fn diff(engine: &Engine, one: &str, other: &str) -> Result<Vec<Differe
             (Some(a), Some(b)) if a.key == b.key => {
                 let paths = changed(&content(engine, a)?, &content(engine, b)?);
                 let key = a.key.clone();
-                (left.skip(), right.skip());
+                left.skip();
+                right.skip();
                 (!paths.is_empty()).then_some((key, What::Changed { paths }))
             }
             (Some(a), b) if b.is_none_or(|b| a.key < b.key) => {

@@ -67,7 +67,8 @@ impl Record {
             level: verdict.level,
             audit_id: asked.id.to_owned(),
             stage: Stage::RequestReceived,
-            request_uri: asked.uri.to_string(),
+            // HTTP/2 has the host in it too.
+            request_uri: asked.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
             verb: asked.verb.into(),
             user: user.map_or_else(|| Value::Object(Default::default()), UserInfo::to_value),
             impersonated_user: None,

@@ -7,8 +7,10 @@ use tempfile::TempDir;
 
 use super::policy::Subject;
 use super::{Level, Log, LogOptions, Policy, Stage, WhenFull};
+use crate::call::Head;
 use crate::fixture::{Fixture, HOST, administrator, somebody, text};
 use crate::route::{Action, Target};
+use crate::trail::Trail;
 
 fn policy(rules: &str) -> Policy {
     Policy::parse(format!("apiVersion: audit.k8s.io/v1\nkind: Policy\n{rules}").as_bytes()).unwrap()
@@ -181,7 +183,7 @@ async fn a_create_is_told_in_two_stages() {
     let audited = Audited::new("rules: [{level: RequestResponse, omitManagedFields: true}]").await;
     let request = Request::builder()
         .method("POST")
-        .uri("/api/v1/namespaces/default/configmaps?fieldManager=t")
+        .uri("https://127.0.0.1:6443/api/v1/namespaces/default/configmaps?fieldManager=t")
         .header("content-type", "application/json")
         .header("user-agent", "tester/1")
         .header("audit-id", "mine");
@@ -304,6 +306,25 @@ async fn violations_of_pod_security_are_noted() {
     let events = audited.events().await;
     let noted = &events.last().unwrap()["annotations"]["pod-security.kubernetes.io/audit-violations"];
     assert!(noted.as_str().unwrap().contains("would violate PodSecurity"), "{noted}");
+}
+
+#[tokio::test]
+async fn a_panic_is_answered_and_told() {
+    let audited = Audited::new("omitStages: [RequestReceived]\nrules: [{level: Metadata}]").await;
+    let (parts, ()) = Request::builder().uri("/api/v1/pods").body(()).unwrap().into_parts();
+    let engine = &audited.fixture.engine;
+    let mut trail = Trail::begin(engine, &parts);
+    let head = Head::new(parts, administrator("a")).map_err(|failure| failure.0).unwrap();
+    let target = Target::parse(&head.path);
+    let plane = engine.planes.find("a").await.unwrap().unwrap();
+    trail.identified(&plane, &head, &target, &UserInfo::new("u", ["g"])).await;
+    let response = trail.panicked(Box::new("boom")).await;
+    assert_eq!(response.status(), 500);
+    assert!(!text(response).await.contains("boom"));
+    let events = audited.events().await;
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0]["stage"], "Panic");
+    assert_eq!(events[0]["responseStatus"]["message"], "APIServer panic'd: boom");
 }
 
 fn lines(path: &std::path::Path) -> usize {

@@ -101,8 +101,12 @@ impl Drop for InFlight {
 impl Collector for InFlightCounts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Requests being worked on now, watches not counted";
-        let mut metric =
-            encoder.encode_descriptor("apiserver_current_inflight_requests", help, None, MetricType::Gauge)?;
+        let mut metric = encoder.encode_descriptor(
+            "apiserver_current_inflight_requests",
+            help,
+            None,
+            MetricType::Gauge,
+        )?;
         for (kind, count) in [("mutating", &self.mutating), ("readOnly", &self.reading)] {
             let count = count.load(Ordering::Relaxed);
             metric.encode_family(&[("request_kind", kind)])?.encode_gauge(&count)?;
@@ -132,7 +136,10 @@ impl Collector for AuditCollector {
 }
 
 /// A counter, without the exemplars that its encoder also takes.
-fn count(mut metric: MetricEncoder<'_>, value: &impl prometheus_client::encoding::EncodeCounterValue) -> fmt::Result {
+fn count(
+    mut metric: MetricEncoder<'_>,
+    value: &impl prometheus_client::encoding::EncodeCounterValue,
+) -> fmt::Result {
     metric.encode_counter(value, None::<&Exemplar<NoLabelSet, u64>>)
 }
 

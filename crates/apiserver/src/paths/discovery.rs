@@ -27,7 +27,9 @@ pub async fn answer(engine: &Engine, plane: &ControlPlane, head: &Head, parts: &
         (["apis"], None) => Some(discovery::group_list(rows())),
         (["api", version], _) => discovery::resource_list(rows(), &GroupVersion::new("", *version)),
         (["apis", group], _) => discovery::group(rows(), group),
-        (["apis", group, version], _) => discovery::resource_list(rows(), &GroupVersion::new(*group, *version)),
+        (["apis", group, version], _) => {
+            discovery::resource_list(rows(), &GroupVersion::new(*group, *version))
+        }
         _ => None,
     };
     let mut response = present::encode(&accepted, 200, &document.ok_or_else(no_control_plane)?)?;

@@ -50,9 +50,10 @@ pub async fn answer(engine: &Arc<Engine>, plane: &Arc<ControlPlane>, head: &Head
         ["version"] => Ok(body::json(200, &version())),
         ["api" | "apis", ..] => discovery::answer(engine, plane, head, &parts).await,
         ["openapi", rest @ ..] => openapi::answer(engine, plane, head, rest).await,
-        [".well-known", "openid-configuration"] => {
-            Ok(body::json(200, &plane.issuer.discovery_document(&format!("https://{}", engine.config.address))))
-        }
+        [".well-known", "openid-configuration"] => Ok(body::json(
+            200,
+            &plane.issuer.discovery_document(&format!("https://{}", engine.config.address)),
+        )),
         ["openid", "v1", "jwks"] => {
             let content_type = http::HeaderValue::from_static("application/jwk-set+json");
             Ok(body::response(200, content_type, plane.issuer.keys_document().to_string()))
@@ -72,7 +73,11 @@ fn health(engine: &Engine, head: &Head, parts: &[&str]) -> Answer {
         if !CHECKS.contains(check) {
             return Err(no_control_plane().into());
         }
-        return Ok(if failed(check) { body::text(500, "internal server error: not ready") } else { body::text(200, "ok") });
+        return Ok(if failed(check) {
+            body::text(500, "internal server error: not ready")
+        } else {
+            body::text(200, "ok")
+        });
     }
     let excluded: Vec<&str> = head.query.all("exclude").collect();
     let all = CHECKS.iter().filter(|check| !excluded.contains(check));
@@ -80,8 +85,9 @@ fn health(engine: &Engine, head: &Head, parts: &[&str]) -> Answer {
     if !bad && !head.query.flag("verbose").unwrap_or(false) {
         return Ok(body::text(200, "ok"));
     }
-    let mut text: String =
-        all.map(|check| if failed(check) { format!("[-]{check} failed\n") } else { format!("[+]{check} ok\n") }).collect();
+    let mut text: String = all
+        .map(|check| if failed(check) { format!("[-]{check} failed\n") } else { format!("[+]{check} ok\n") })
+        .collect();
     text.push_str(&format!("{endpoint} check {}\n", if bad { "failed" } else { "passed" }));
     Ok(verdict(bad, text))
 }

@@ -32,7 +32,9 @@ pub async fn answer(call: &Call) -> Answer {
         ("status" | "approval" | "resize" | "ephemeralcontainers", Action::Get) => get::get(call).await,
         ("status", Action::Update) => update::update_part(call, Part::Status).await,
         ("status", Action::Patch) => patch::patch_part(call, Part::Status).await,
-        ("ephemeralcontainers", Action::Update) => update_fields(call, "ephemeralcontainers", &EPHEMERAL).await,
+        ("ephemeralcontainers", Action::Update) => {
+            update_fields(call, "ephemeralcontainers", &EPHEMERAL).await
+        }
         ("ephemeralcontainers", Action::Patch) => patch_fields(call, "ephemeralcontainers", &EPHEMERAL).await,
         ("resize", Action::Update) => update_fields(call, "resize", &RESIZE).await,
         ("resize", Action::Patch) => patch_fields(call, "resize", &RESIZE).await,
@@ -47,7 +49,8 @@ const RESIZE: [&str; 2] = ["/spec/containers", "/spec/initContainers"];
 
 /// Nothing runs in this control plane that could be looked into.
 fn no_node(call: &Call) -> Failure {
-    let message = format!("{} {:?} does not run on a node of this control plane", call.row.ty.kind, call.target.name);
+    let message =
+        format!("{} {:?} does not run on a node of this control plane", call.row.ty.kind, call.target.name);
     objects::Status::bad_request(message).into()
 }
 
@@ -60,7 +63,9 @@ pub async fn virtual_resource(call: &Call) -> Option<Answer> {
             Ok(binding) => binding::create(call, objects::meta::name(&binding.object)).await,
             Err(failure) => Err(failure),
         },
-        ("", "componentstatuses", Action::List) => present::values(call, Vec::new(), store::Revision(0)).await,
+        ("", "componentstatuses", Action::List) => {
+            present::values(call, Vec::new(), store::Revision(0)).await
+        }
         ("", "componentstatuses", _) => Err(call.not_found(&call.target.name)),
         _ => return None,
     })
@@ -137,8 +142,13 @@ async fn written(
     make: &(dyn Fn(&Value) -> Result<Value, Failure> + Sync),
 ) -> Answer {
     let options = call.write_options()?;
-    let update =
-        Update { name: &call.target.name, part: Part::Whole(name), options: &options, tracking: Tracking::Update, make };
+    let update = Update {
+        name: &call.target.name,
+        part: Part::Whole(name),
+        options: &options,
+        tracking: Tracking::Update,
+        make,
+    };
     match write::update(call, &update).await? {
         Updated::Written(value) => present::value(call, 200, value).await,
         Updated::Missing => Err(call.not_found(&call.target.name)),

@@ -139,8 +139,7 @@ fn apply_config(call: &Call) -> Result<Value, Failure> {
     } else {
         wire::yaml::decode(&call.body).map_err(|error| error.to_string())
     };
-    let decoded =
-        decoded.map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+    let decoded = decoded.map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
     let config = decoded.value;
     if meta::api_version(&config).is_empty() || meta::kind(&config).is_empty() {
         let message = "apply configuration must have apiVersion and kind";

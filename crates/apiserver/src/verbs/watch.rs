@@ -89,7 +89,10 @@ pub async fn watch(call: &Call) -> Answer {
         error => error.into(),
     })?;
 
-    let timeout = options.timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0);
+    let timeout = options
+        .timeout_seconds
+        .and_then(|seconds| u64::try_from(seconds).ok())
+        .filter(|seconds| *seconds > 0);
     let timeout = timeout.map_or_else(default_timeout, Duration::from_secs);
     let watcher = Watcher {
         stopped: Box::pin(call.engine.stopped()),
@@ -283,7 +286,12 @@ struct Encoded {
 
 impl Encoded {
     fn of_row(row: &Row) -> Encoded {
-        Encoded { api_version: row.api_version.clone(), tag: row.tag(), json: OnceLock::new(), protobuf: OnceLock::new() }
+        Encoded {
+            api_version: row.api_version.clone(),
+            tag: row.tag(),
+            json: OnceLock::new(),
+            protobuf: OnceLock::new(),
+        }
     }
 
     fn line(&self, format: Format) -> &OnceLock<Bytes> {

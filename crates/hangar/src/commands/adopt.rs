@@ -57,6 +57,9 @@ pub async fn run(session: &Session, adopt: Adopt) -> anyhow::Result<()> {
         ("", Some(_)) => adopted.current().to_owned(),
         (context, _) => context.to_owned(),
     };
+    if context.is_empty() {
+        bail!("error creating adopted cluster kubeconfig: say which context to adopt with --adopted-context");
+    }
     let entrance = entrance(&adopted, &context, &adopt.url_override)
         .context("error creating adopted cluster kubeconfig")?;
 
@@ -248,7 +251,7 @@ contexts:
         assert_eq!(made["current-context"], "x");
         let refused =
             |context: &str, url: &str| format!("{:#}", entrance(&adopted, context, url).unwrap_err());
-        assert_eq!(refused("", ""), "context  not found in the kubeconfig");
+        assert_eq!(refused("none", ""), "context none not found in the kubeconfig");
         assert_eq!(refused("lost", ""), "cluster none not found for context lost");
         assert!(refused("e", "").contains("logs in by exec"));
         assert!(refused("x", "https://localhost").starts_with("invalid server endpoint https://localhost."));

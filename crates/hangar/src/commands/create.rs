@@ -118,6 +118,19 @@ pub async fn create_object(
         .step(format!("Creating new control plane {name} of type {} ...", super::type_of(object)));
     let created = api.create(api::CONTROL_PLANES, "", object).await.context("error creating instance")?;
     step.done();
+    settle(session, &hosting, name, created, extras).await
+}
+
+/// Waits for a control plane that was just made, and enters it into the kubeconfig.
+pub async fn settle(
+    session: &Session,
+    hosting: &Hosting,
+    name: &str,
+    created: Value,
+    extras: &Extras,
+) -> anyhow::Result<()> {
+    let is_host = super::type_of(&created) == "host";
+    let api = &hosting.api;
     if !extras.waiting.wait {
         return Ok(());
     }
