@@ -305,6 +305,64 @@ fn under_the_name_of_kflex() {
 }
 
 #[test]
+fn whole_control_planes() {
+    let server = Server::start();
+    let desk = Desk::beside(&server);
+    desk.hangar("create one").ok();
+    desk.kubectl("create configmap kept --from-literal=a=b").ok();
+    desk.hangar("fork one two").ok();
+    assert_eq!(desk.current(), "two");
+    assert_eq!(desk.hangar("diff one two").ok(), "");
+    desk.kubectl("create configmap more --from-literal=a=b").ok();
+    desk.kubectl("patch configmap kept -p {\"data\":{\"a\":\"c\"}}").ok();
+    assert_eq!(
+        desk.hangar("diff one two").ok(),
+        "~ configmaps default/kept /data/a\n+ configmaps default/more\n"
+    );
+
+    let file = desk.home.path().join("backup");
+    desk.hangar(&format!("backup two {}", file.display())).ok();
+    desk.hangar(&format!("restore three {} --no-switch", file.display())).ok();
+    assert_eq!(desk.current(), "two");
+    assert_eq!(desk.hangar("diff two three").ok(), "");
+    assert_eq!(desk.kubectl("--context three get configmap more -o jsonpath={.data.a}").ok(), "b");
+
+    let top = desk.hangar("top").ok();
+    let names: Vec<&str> = top.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["NAME", "host", "one", "three", "two"]);
+
+    let before = std::fs::read(&desk.kubeconfig).unwrap();
+    std::fs::write(&file, "no backup").unwrap();
+    desk.hangar(&format!("restore four {}", file.display())).refused("error restoring: ");
+    desk.hangar(&format!("restore one {}", file.display())).refused("already exists");
+    desk.hangar("fork none five").refused("control plane not found on server");
+    desk.hangar("diff one none").refused("error comparing control planes: ");
+    let unwritten = desk.home.path().join("unwritten");
+    desk.hangar(&format!("backup none {}", unwritten.display())).refused("error backing up: ");
+    assert!(!unwritten.exists());
+    let left = std::fs::read_dir(desk.home.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(left.into_iter().all(|name| !name.to_string_lossy().ends_with(".new")));
+    assert_eq!(std::fs::read(&desk.kubeconfig).unwrap(), before);
+}
+
+#[test]
+fn a_cluster_is_adopted() {
+    let server = Server::start();
+    let desk = Desk::beside(&server);
+    desk.hangar("create elsewhere").ok();
+    let said = desk.kflex("adopt ext --adopted-context elsewhere --expiration-seconds 7200").ok();
+    assert!(said.ends_with("✔ Adopting control plane ext of type external ...\n"), "{said}");
+    assert_eq!(desk.current(), "elsewhere", "the context stays");
+    let listed: Value = serde_json::from_str(&desk.hangar("list -o json").ok()).unwrap();
+    let spec = &listed["items"][1]["spec"];
+    assert_eq!((&spec["type"], &spec["tokenExpirationSeconds"]), (&json!("external"), &json!(7200)));
+    let bootstrap = json!({"name": "ext-bootstrap", "namespace": "kubeflex-system", "inClusterKey": "kubeconfig-incluster"});
+    assert_eq!(spec["bootstrapSecretRef"], bootstrap);
+    desk.hangar("delete ext").ok();
+    assert_eq!(desk.named("contexts", "elsewhere"), ["elsewhere"]);
+}
+
+#[test]
 fn help_is_no_failure() {
     let desk = Desk::empty();
     for (program, line) in [

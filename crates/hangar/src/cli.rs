@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    Program, Session, adopt, config, create, ctx, delete, init, kubeconfig, list, machine, version,
+    Program, Session, adopt, config, create, ctx, delete, init, kubeconfig, list, machine, version, whole,
 };
 use crate::configuration::UpOptions;
 use crate::kubeconfig::Files;
