@@ -5,7 +5,7 @@
 //! | `GET /hangar/v1/control-planes` | what each takes |
 //! | `GET /hangar/v1/control-planes/NAME/usage` | what one takes |
 //! | `GET /hangar/v1/control-planes/NAME/export?revision=N` | everything in it, as bytes |
-//! | `POST /hangar/v1/control-planes/NAME/import` | a new control plane from such bytes |
+//! | `POST /hangar/v1/control-planes/NAME/import?type=TYPE` | a new control plane from such bytes |
 //! | `GET /hangar/v1/control-planes/A/diff/B` | what B has other than A |
 //!
 //! Who may ask is said by roles with these `nonResourceURLs`; nobody but administrators may by default.
@@ -76,13 +76,13 @@ impl Endpoints {
     }
 
     /// The object first, so that the control plane has an owner; a failure takes it back.
-    async fn import(&self, name: &str, body: Body) -> Answer {
+    async fn import(&self, name: &str, head: &Head, body: Body) -> Answer {
         let client = embedded::client(&self.engine, &self.engine.config.hosting);
         let place = operator::place(name);
         let object = json!({
             "apiVersion": names::API_VERSION, "kind": "ControlPlane",
             "metadata": {"name": name, "annotations": {AWAITING_IMPORT: "true"}},
-            "spec": {"type": "k8s"},
+            "spec": {"type": head.query.get("type").unwrap_or("k8s")},
         });
         let object = match api::get(&client, &place).await.map_err(refused)? {
             // Left behind by an import that did not come to its end.
@@ -116,7 +116,7 @@ impl Extension for Endpoints {
             }
             ["control-planes", name, "export"] if get => self.export(name, head).await,
             ["control-planes", name, "import"] if head.method == Method::POST => {
-                self.import(name, body).await
+                self.import(name, head, body).await
             }
             ["control-planes", one, "diff", other] if get => {
                 Ok(answer(&json!({"items": operations::diff(&self.engine, one, other).await?})))

@@ -3,7 +3,7 @@
 use objects::{Value, meta};
 use runtime::{Context, Error};
 
-use crate::api;
+use crate::api::{self, Place};
 use crate::furniture::Wanted;
 use crate::host::HostError;
 use crate::names;
@@ -43,10 +43,23 @@ pub async fn ensure(context: &Context, plane: &Plane, wanted: &Wanted) -> Result
                 format!("{} {:?} is being deleted", object["kind"].as_str().unwrap_or_default(), place.name);
             return Err(SyncError::Waiting(what));
         }
+        if place.namespace.is_empty() && !plane.owns(&live) {
+            return Err(not_ours(place, object, &live));
+        }
         // The template of a job cannot be changed; that it is there is enough.
         if api::covers(&live, object) || (place.plural == "jobs" && plane.owns(&live)) {
             return Ok(live);
         }
     }
     Ok(api::apply(context.client(), place, object, names::MANAGER, true).await?)
+}
+
+/// Something of this name is there, outside of what is the control plane's alone: it is not taken over, since it would be
+/// deleted with the control plane.
+fn not_ours(place: &Place, object: &Value, live: &Value) -> SyncError {
+    let what = format!("{} {:?}", meta::kind(object), place.name);
+    if meta::owner_references(live).iter().any(|owner| owner["kind"] == "ControlPlane") {
+        return SyncError::Waiting(format!("{what} still belongs to an earlier control plane"));
+    }
+    SyncError::Host(HostError::Refused(format!("{what} is there already and is not this control plane's")))
 }

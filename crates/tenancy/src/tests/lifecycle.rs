@@ -188,6 +188,79 @@ async fn the_hosting_control_planes_name_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_granted_is_said_and_nothing_of_others_is_taken() {
+    let f = Fixture::new().await;
+    for (name, spec, expected) in [
+        ("kube", json!({"type": "k8s"}), "Namespace \"kube-system\" is there already"),
+        ("kubeflex", json!({"type": "k8s"}), "Namespace \"kubeflex-system\" is there already"),
+        (
+            "apart",
+            json!({"type": "k8s", "isolation": "process"}),
+            "spec.isolation: control planes in processes",
+        ),
+        ("elsewhere", json!({"type": "k8s", "store": "big"}), "spec.store: there is no store \"big\""),
+    ] {
+        f.create_plane(name, spec).await;
+        let found = f.until_condition(name, "Synced", "False", "ReconcileError").await;
+        assert!(found["message"].as_str().unwrap().starts_with(expected), "{found}");
+        f.delete_plane(name).await;
+        f.until_gone(name).await;
+    }
+    for namespace in ["kube-system", "kubeflex-system"] {
+        let found = f.get("v1", "namespaces", "", namespace).await.unwrap();
+        assert!(!meta::is_deleting(&found) && meta::owner_references(&found).is_empty());
+    }
+    f.create_plane("own", json!({"type": "k8s", "backend": "dedicated"})).await;
+    let cp = f.until_ready("own").await;
+    assert_eq!(conditions::find(&cp["status"], "StoreDedicated").unwrap()["status"], "False");
+    f.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_are_renewed_long_before_they_expire() {
+    let f = Fixture::new().await;
+    f.create_plane("cp1", json!({"type": "k8s"})).await;
+    f.until_ready("cp1").await;
+    let place = Place::new("v1", "secrets", "cp1-system", "admin-kubeconfig");
+    let certificate =
+        |secret: &Value| crate::kubeconfig::certificate_of(&config(secret, "kubeconfig")["users"][0]["user"]);
+    let secret = api::get(&f.client, &place).await.unwrap().unwrap();
+    let kept = certificate(&secret);
+    f.patch("cp1", json!({"metadata": {"labels": {"look": "again"}}})).await.unwrap();
+    f.settle().await;
+    let secret = api::get(&f.client, &place).await.unwrap().unwrap();
+    assert_eq!(certificate(&secret), kept, "a good one is kept");
+
+    // The same kubeconfig with a certificate that has a month left.
+    let tenant = f.engine.planes.find("cp1").await.unwrap().unwrap();
+    let month = Duration::from_secs(30 * 24 * 3_600);
+    let issued = f.engine.issue_client(&tenant, "kubernetes-admin", &[auth::user::MASTERS], month);
+    let issued = issued.map_err(|failure| failure.0).unwrap();
+    let old = config(&secret, "kubeconfig");
+    let cluster = &old["clusters"][0]["cluster"];
+    let server = cluster["server"].as_str().unwrap();
+    let authority = &f.engine.config.serving_authority;
+    let entry = crate::kubeconfig::Entry {
+        cluster: "cp1-cluster",
+        user: "cp1-admin",
+        context: "cp1",
+        server,
+        authority,
+    };
+    let text = entry.write(&crate::kubeconfig::Credential::Certificate(&issued));
+    api::merge(&f.client, &place, "", &json!({"stringData": {"kubeconfig": text}})).await.unwrap();
+    let month_long = certificate(&api::get(&f.client, &place).await.unwrap().unwrap());
+    f.until("it is renewed", async |f| {
+        let now = certificate(&api::get(&f.client, &place).await.unwrap()?)?;
+        let later = jiff::Timestamp::now() + month * 2;
+        (Some(&now) != month_long.as_ref() && tenant.authority.verify_client(&[&now], later).is_ok())
+            .then_some(())
+    })
+    .await;
+    f.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn deletion_says_what_it_waits_for() {
     let f = Fixture::new().await;
     f.create_plane("cp1", json!({"type": "k8s"})).await;
