@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use crate::doors::{Destination, Doors};
+use crate::gathering::Gathering;
 use crate::tls::{self, ServingCertificate, TlsError};
 
 /// A client that does not finish its handshake in this time is not coming.
@@ -135,6 +136,8 @@ impl Connection {
             Err(_) => return tracing::debug!(remote = %self.remote, "handshake timed out"),
         };
         let peer = Arc::new(Peer::of(&stream, self.remote));
+        let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let stream = Gathering::new(stream, http2);
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
         builder

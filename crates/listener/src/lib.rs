@@ -10,6 +10,7 @@
 
 mod connection;
 pub mod doors;
+mod gathering;
 mod tls;
 
 pub use connection::{Listener, ListenError, Options};

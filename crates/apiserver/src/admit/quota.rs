@@ -3,7 +3,7 @@
 
 use admission::quota;
 use objects::Value;
-use store::{Expect, Key, Operation};
+use store::{Expect, Key, Operation, Scope};
 
 use super::{Change, refused};
 use crate::call::Call;
@@ -20,6 +20,10 @@ pub async fn charge(
     operations: &mut Vec<Operation>,
 ) -> Result<(), Failure> {
     if !call.row.ty.is_namespaced() {
+        return Ok(());
+    }
+    // Most control planes have none, and a count is much cheaper than a look at all of nothing.
+    if call.engine.store.count(call.plane.id, &Scope::Kind(QUOTAS.into())).await? == 0 {
         return Ok(());
     }
     let found = read::objects(&call.engine, &call.plane, QUOTAS, &call.target.namespace).await?;

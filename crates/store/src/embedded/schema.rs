@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::OpenError;
@@ -156,6 +157,8 @@ fn tune(connection: &Connection, cache_bytes: u64) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", -kibibytes)?;
     connection.pragma_update(None, "temp_store", "memory")?;
     connection.busy_timeout(Duration::from_secs(5))?;
+    // Plans do not depend on what is bound; else every new limit would have its statement prepared anew.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // Every statement of the engine, prepared once per connection.
     connection.set_prepared_statement_cache_capacity(96);
     Ok(())
