@@ -145,9 +145,8 @@ pub async fn settle(
     let now = jiff::Timestamp::now();
     session.files.change(|kubeconfig| {
         hosting.record(kubeconfig, now)?;
-        match &access {
-            Some(access) => kubeconfig.admit(name, access, now),
-            None => {}
+        if let Some(access) = &access {
+            kubeconfig.admit(name, access, now);
         }
         if !extras.no_switch {
             // The hosting control plane is a control plane of type host.

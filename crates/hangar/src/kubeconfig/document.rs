@@ -125,13 +125,10 @@ impl Document {
         }
     }
 
-    pub fn remove(&mut self, list: List, name: &str) -> bool {
-        let Some(entries) = self.value.get_mut(list.key()).and_then(Value::as_array_mut) else {
-            return false;
-        };
-        let before = entries.len();
-        entries.retain(|entry| entry["name"] != name);
-        entries.len() < before
+    pub fn remove(&mut self, list: List, name: &str) {
+        if let Some(entries) = self.value.get_mut(list.key()).and_then(Value::as_array_mut) {
+            entries.retain(|entry| entry["name"] != name);
+        }
     }
 
     pub fn current(&self) -> &str {

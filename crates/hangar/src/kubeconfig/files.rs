@@ -148,8 +148,10 @@ impl Kubeconfig {
     }
 
     /// From all files, lest one that was hidden behind it appears.
-    pub fn remove(&mut self, list: List, name: &str) -> bool {
-        self.documents.iter_mut().fold(false, |removed, document| document.remove(list, name) || removed)
+    pub fn remove(&mut self, list: List, name: &str) {
+        for document in &mut self.documents {
+            document.remove(list, name);
+        }
     }
 
     pub fn current(&self) -> &str {
