@@ -37,7 +37,7 @@ pub struct Kubectl {
 }
 
 impl Kubectl {
-    /// One of each version, oldest first: those of `tests/setup.sh`, those named `kubectl.1.NN` beside the
+    /// One of each version, oldest first: the one of `cargo xtask test --tools-only`, those named `kubectl.1.NN` beside the
     /// machine's kubectl, and the machine's own if it is of yet another version.
     pub fn all() -> Vec<Kubectl> {
         let mut found = BTreeMap::new();

@@ -199,7 +199,7 @@ fn profile_dir() -> PathBuf {
     test.ancestors().nth(2).unwrap().to_owned()
 }
 
-/// Where `tests/setup.sh` puts what it downloads.
+/// Where `cargo xtask test --tools-only` puts what it downloads.
 pub fn tools_dir() -> PathBuf {
     profile_dir().parent().unwrap().join("test-tools")
 }

@@ -14,7 +14,7 @@ const EXPECTED: [u32; 8] = [20, 27, 28, 29, 30, 31, 32, 33];
 fn main() {
     let arguments = Arguments::from_args();
     let kubectls = Kubectl::all();
-    assert!(!kubectls.is_empty(), "there is no kubectl: run tests/setup.sh");
+    assert!(!kubectls.is_empty(), "there is no kubectl: run `cargo xtask test --tools-only`");
     let missing = EXPECTED.map(|minor| Version { minor });
     for version in missing.iter().filter(|version| kubectls.iter().all(|found| found.version != **version)) {
         eprintln!("kubectl {version} is not here: its cases are skipped");
