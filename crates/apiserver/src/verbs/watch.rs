@@ -109,7 +109,8 @@ pub async fn watch(call: &Call) -> Answer {
         ended: false,
         watching,
     };
-    let stream = futures::stream::unfold(watcher, |mut watcher| async move {
+    // In a box, because the stream moves it with every event.
+    let stream = futures::stream::unfold(Box::new(watcher), |mut watcher| async move {
         let chunk = watcher.next().await?;
         Some((chunk, watcher))
     });

@@ -13,8 +13,8 @@ use crate::{Event, Revision, Scope, TenantId};
 /// Where commits are published and watches are woken.
 pub struct Hub {
     state: Mutex<State>,
-    /// Wakes every watch at each beat, for progress deliveries: one clock for all.
-    beat: Notify,
+    /// How often watches have been woken to tell progress: one clock for all.
+    beats: AtomicU64,
     closed: AtomicBool,
     limit: usize,
 }
@@ -63,7 +63,7 @@ struct Queue {
 
 /// What a watch finds in its channel.
 pub(super) enum Found {
-    Events(Vec<Arc<Event>>),
+    Events,
     Nothing,
     /// What comes next has left the channel already: read the log.
     Behind,
@@ -80,7 +80,12 @@ fn weight(event: &Event) -> usize {
 impl Hub {
     /// `limit` is how many bytes of events all channels keep together.
     pub fn new(limit: usize) -> Arc<Hub> {
-        Arc::new(Hub { state: Mutex::default(), beat: Notify::new(), closed: AtomicBool::new(false), limit })
+        Arc::new(Hub {
+            state: Mutex::default(),
+            beats: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            limit,
+        })
     }
 
     /// Called by the one who commits, in the order of commits, after each commit.
@@ -128,14 +133,21 @@ impl Hub {
     /// From now on every watch ends once it has delivered what it has.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        let state = self.state.lock();
-        let channels = state.tenants.values().flat_map(|watched| watched.channels.values());
-        channels.chain(&state.feed).for_each(|channel| channel.wake.notify_waiters());
+        self.wake_all();
     }
 
     /// Lets watches that have nothing to tell tell that. To be called every few seconds.
     pub fn beat(&self) {
-        self.beat.notify_waiters();
+        self.beats.fetch_add(1, Ordering::Release);
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
+        let state = self.state.lock();
+        let channels = state.tenants.values().flat_map(|watched| watched.channels.values());
+        let channels: Vec<_> = channels.chain(&state.feed).cloned().collect();
+        drop(state);
+        channels.iter().for_each(|channel| channel.wake.notify_waiters());
     }
 
     /// How many channels exist, and how many bytes of events they hold: what tests and metrics look at.
@@ -167,8 +179,8 @@ impl Hub {
         Subscription::new(self, channel, None)
     }
 
-    pub(super) fn next_beat(&self) -> tokio::sync::futures::Notified<'_> {
-        self.beat.notified()
+    pub(super) fn beats(&self) -> u64 {
+        self.beats.load(Ordering::Acquire)
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -229,16 +241,18 @@ impl Subscription {
         self.next = queue.first + queue.events.len() as u64;
     }
 
-    pub(super) fn take(&mut self) -> Found {
+    /// Hands over what is new.
+    pub(super) fn take(&mut self, each: impl FnMut(&Arc<Event>)) -> Found {
         let queue = self.channel.queue.lock();
         let Some(from) = self.next.checked_sub(queue.first) else { return Found::Behind };
         let from = usize::try_from(from).unwrap_or(usize::MAX);
-        let events: Vec<_> = queue.events.iter().skip(from).take(AT_ONCE).cloned().collect();
-        if events.is_empty() {
+        let count = queue.events.len().saturating_sub(from).min(AT_ONCE);
+        if count == 0 {
             return Found::Nothing;
         }
-        self.next += events.len() as u64;
-        Found::Events(events)
+        queue.events.range(from..from + count).for_each(each);
+        self.next += count as u64;
+        Found::Events
     }
 
     /// The tenant's last published revision.

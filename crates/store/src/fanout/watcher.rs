@@ -15,7 +15,8 @@ pub fn watch(hub: &Arc<Hub>, log: Arc<dyn Log>, tenant: TenantId, scope: Scope, 
     let subscription = hub.subscribe(tenant, &scope);
     // All of that revision lies behind, wherever its last change stands in the log.
     let start = Cursor { revision: from, position: Position(u64::MAX) };
-    let reader = Reader::new(subscription, Source::Tenant { log, tenant, scope }, start);
+    // In a box, because the stream moves it with every delivery.
+    let reader = Box::new(Reader::new(subscription, Source::Tenant { log, tenant, scope }, start));
     futures::stream::unfold(Some(reader), |reader| async {
         let mut reader = reader?;
         match reader.next().await {
@@ -35,7 +36,7 @@ pub async fn feed(
 ) -> Result<Feed, StoreError> {
     let subscription = hub.subscribe_to_all();
     let start = Cursor { revision: Revision(0), position: from().await? };
-    let reader = Reader::new(subscription, Source::All { log, kinds }, start);
+    let reader = Box::new(Reader::new(subscription, Source::All { log, kinds }, start));
     Ok(futures::stream::unfold(Some(reader), |reader| async {
         let mut reader = reader?;
         loop {
@@ -85,12 +86,13 @@ struct Reader {
     out: VecDeque<Arc<Event>>,
     /// Everything up to here has been delivered or is in `out`.
     read: Cursor,
-    progress_due: bool,
+    /// The beat of the hub that progress was last told at.
+    beat: Option<u64>,
 }
 
 impl Reader {
     fn new(subscription: Subscription, source: Source, read: Cursor) -> Reader {
-        Reader { subscription, source, mode: Mode::Behind, out: VecDeque::new(), read, progress_due: true }
+        Reader { subscription, source, mode: Mode::Behind, out: VecDeque::new(), read, beat: None }
     }
 
     async fn next(&mut self) -> Result<Delivery, WatchError> {
@@ -128,44 +130,50 @@ impl Reader {
     /// Takes what the channel has; with nothing there, tells progress if that is due, or waits.
     async fn read_channel(&mut self) -> Result<Option<Delivery>, WatchError> {
         let channel = self.subscription.channel.clone();
-        let hub = self.subscription.hub().clone();
         let mut woken = std::pin::pin!(channel.wake.notified());
-        let mut beat = std::pin::pin!(hub.next_beat());
         // Before looking, so that what comes while looking wakes.
         woken.as_mut().enable();
-        beat.as_mut().enable();
         let published = self.subscription.revision();
-        match self.subscription.take() {
-            Found::Behind => self.mode = Mode::Behind,
-            Found::Events(events) => {
-                for event in events {
-                    if event.position > self.read.position {
-                        self.read = Cursor { revision: event.revision, position: event.position };
-                        if self.source.wants(&event) {
-                            self.out.push_back(event);
-                        }
-                    }
-                }
-            }
-            Found::Nothing => {
-                // All that was published up to that revision has been taken.
-                self.read.revision = self.read.revision.max(published);
-                if self.subscription.tenant_deleted() {
-                    return Err(WatchError::TenantDeleted);
-                }
-                if hub.is_closed() {
-                    return Err(WatchError::Closed);
-                }
-                if std::mem::take(&mut self.progress_due) {
-                    return Ok(Some(Delivery::Progress(self.read.revision)));
-                }
-                tokio::select! {
-                    () = woken => {}
-                    () = beat => self.progress_due = true,
-                }
-            }
+        if self.take() {
+            return Ok(None);
         }
+        // All that was published up to that revision has been taken.
+        self.read.revision = self.read.revision.max(published);
+        if self.subscription.tenant_deleted() {
+            return Err(WatchError::TenantDeleted);
+        }
+        let hub = self.subscription.hub();
+        if hub.is_closed() {
+            return Err(WatchError::Closed);
+        }
+        let beat = Some(hub.beats());
+        if std::mem::replace(&mut self.beat, beat) != beat {
+            return Ok(Some(Delivery::Progress(self.read.revision)));
+        }
+        woken.await;
+        // Without waiting for the next wake first: this is why it was woken, most likely.
+        self.take();
         Ok(None)
+    }
+
+    /// Takes what the channel has. Returns whether there is something to do now.
+    fn take(&mut self) -> bool {
+        let (read, out, source) = (&mut self.read, &mut self.out, &self.source);
+        let found = self.subscription.take(|event| {
+            // What was met in the log already is dropped by its position.
+            if event.position > read.position {
+                *read = Cursor { revision: event.revision, position: event.position };
+                if source.wants(event) {
+                    out.push_back(event.clone());
+                }
+            }
+        });
+        match found {
+            Found::Nothing => return false,
+            Found::Events => {}
+            Found::Behind => self.mode = Mode::Behind,
+        }
+        true
     }
 
     fn fatal(&self, error: StoreError) -> WatchError {
