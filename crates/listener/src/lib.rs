@@ -13,6 +13,6 @@ pub mod doors;
 mod gathering;
 mod tls;
 
-pub use connection::{Listener, ListenError, Options};
+pub use connection::{ListenError, Listener, Options};
 pub use doors::Doors;
 pub use tls::{ServingCertificate, TlsError};
