@@ -38,6 +38,9 @@ pub struct UpOptions {
     /// How much to write of what, an audit.k8s.io/v1 Policy [default: writes and secrets, without contents]
     #[arg(long, value_name = "FILE", env = "HANGAR_AUDIT_POLICY")]
     pub audit_policy: Option<PathBuf>,
+    /// A file with a token whose bearer administers the hosting control plane [default: none]
+    #[arg(long, value_name = "FILE", env = "HANGAR_ADMIN_TOKEN_FILE")]
+    pub admin_token_file: Option<PathBuf>,
     /// A YAML file with any of these, in camelCase
     #[arg(long, value_name = "FILE", env = "HANGAR_CONFIG")]
     #[serde(skip)]
@@ -55,6 +58,7 @@ pub struct Configuration {
     pub log_level: String,
     pub json_logs: bool,
     pub audit: Option<Audit>,
+    pub admin_token_file: Option<PathBuf>,
 }
 
 /// Where to tell what is done, and how much of it.
@@ -106,6 +110,7 @@ impl Configuration {
             log_level: flags.log_level.or(file.log_level).unwrap_or_else(|| "info".to_owned()),
             json_logs: log_format == "json",
             audit,
+            admin_token_file: flags.admin_token_file.or(file.admin_token_file),
         })
     }
 }

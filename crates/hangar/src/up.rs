@@ -59,7 +59,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
             serving_authority: authority.certificate_pem(),
             address,
             limits: Default::default(),
-            admin_token: None,
+            admin_token: configuration.admin_token_file.as_deref().map(admin_token).transpose()?,
             audit: audit_log(configuration.audit.as_ref())?,
         },
     );
@@ -107,6 +107,19 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     }
     store.close().await;
     ended
+}
+
+/// Short enough to be guessed is worse than none.
+const SHORTEST_TOKEN: usize = 16;
+
+/// A static token, for scripts that have nowhere to keep a certificate.
+fn admin_token(path: &Path) -> anyhow::Result<auth::Secret<String>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let token = text.trim();
+    if token.len() < SHORTEST_TOKEN || token.contains(char::is_whitespace) {
+        anyhow::bail!("{} does not hold one token of at least {SHORTEST_TOKEN} characters", path.display());
+    }
+    Ok(auth::Secret::new(token.to_owned()))
 }
 
 /// Opened before anything is served, so that nothing is done untold.
