@@ -1,5 +1,6 @@
 //! `hangar up`: everything on one machine.
 
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -82,9 +83,12 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     loops.extend(tenancy::controllers(&engine, settings));
     let mut controlling = tokio::spawn(runtime::run(fleet, loops, stop.clone()));
     tracing::info!(%address, data = %configuration.data_dir.display(), took = ?began.elapsed(), "serving");
-    println!("Hangar is up at https://{address}\n");
-    println!("  export KUBECONFIG={}", configuration.kubeconfig.display());
-    println!("  kubectl get namespaces");
+    // A reader that went away after the first line is no reason to stop.
+    let _ = write!(
+        std::io::stdout(),
+        "Hangar is up at https://{address}\n\n  export KUBECONFIG={}\n  kubectl get namespaces\n",
+        configuration.kubeconfig.display()
+    );
 
     let ended = tokio::select! {
         interrupted = interrupted() => interrupted,
