@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// Our crates from the purest to the product, as in ARCHITECTURE.md. A crate may know those before it, not those
 /// after it.
-const ORDER: [&str; 17] = [
+const ORDER: [&str; 22] = [
     "objects",
     "schemas",
     "rules",
@@ -19,6 +19,8 @@ const ORDER: [&str; 17] = [
     "wire",
     "builtins",
     "store",
+    "store-postgres",
+    "store-etcd",
     "auth",
     "admission",
     "apiserver",
@@ -26,6 +28,9 @@ const ORDER: [&str; 17] = [
     "runtime",
     "controllers",
     "tenancy",
+    "provision",
+    "aws",
+    "terraform",
     "hangar",
     "xtask",
     "end-to-end",

@@ -1,0 +1,1 @@
+//! AWS as objects: service models, protocols, signing, resource rules.

@@ -1,0 +1,1 @@
+//! The cloud engine: one reconcile for every cloud resource.

@@ -1,0 +1,1 @@
+//! The store on etcd: its own revisions, transactions and watches.

@@ -1,0 +1,1 @@
+//! Any cloud as objects, by Terraform provider plugins.
