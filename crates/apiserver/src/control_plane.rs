@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use auth::Secret;
 use auth::pki::Authority;
 use auth::rbac::{PolicySnapshot, RulePool};
 use auth::tokens::Issuer;
@@ -58,6 +59,14 @@ pub struct Charter {
     pub owner: Option<String>,
     #[serde(default)]
     pub quota: Quota,
+}
+
+/// The keys of a control plane where somebody else decides them, all PEM.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    pub authority_certificate: String,
+    pub authority_key: Secret<String>,
+    pub token_key: Secret<String>,
 }
 
 /// What a control plane may take of the server; what is not said is not limited beyond the server's own limits.
@@ -233,6 +242,27 @@ impl ControlPlanes {
         record.charter.quota = quota;
         let json = serde_json::to_vec(&record).map_err(|e| failed(e.to_string()))?;
         Ok(self.codec.encode_raw(&record_key(&tenant.name), &json))
+    }
+
+    /// The directory record of an existing control plane with other keys; none if it has these already.
+    pub fn record_with_keys(&self, tenant: &Tenant, keys: &Keys) -> Result<Option<Bytes>, ControlPlaneError> {
+        let failed = |why: String| ControlPlaneError::Keys(tenant.name.clone(), why);
+        // What cannot be read again must not be written.
+        Authority::from_pem(&keys.authority_certificate, keys.authority_key.expose())
+            .map_err(|e| failed(e.to_string()))?;
+        Issuer::from_pem(ISSUER, keys.token_key.expose()).map_err(|e| failed(e.to_string()))?;
+        let mut record = self.record(tenant)?;
+        if record.authority_certificate == keys.authority_certificate
+            && record.authority_key == *keys.authority_key.expose()
+            && record.token_key == *keys.token_key.expose()
+        {
+            return Ok(None);
+        }
+        record.authority_certificate.clone_from(&keys.authority_certificate);
+        record.authority_key.clone_from(keys.authority_key.expose());
+        record.token_key.clone_from(keys.token_key.expose());
+        let json = serde_json::to_vec(&record).map_err(|e| failed(e.to_string()))?;
+        Ok(Some(self.codec.encode_raw(&record_key(&tenant.name), &json)))
     }
 
     /// Forget what is held of a control plane: it changed or went.

@@ -9,7 +9,7 @@ use serde_json::json;
 use store::{Export, Revision, StoreError, TenantId};
 
 use crate::call::timestamp;
-use crate::control_plane::{Charter, ControlPlane, ControlPlaneError, Quota};
+use crate::control_plane::{Charter, ControlPlane, ControlPlaneError, Keys, Quota};
 use crate::engine::{Engine, no_control_plane};
 use crate::service::Failure;
 use crate::surface::Surface;
@@ -74,6 +74,16 @@ impl Engine {
         let record = self.planes.record_with_quota(&tenant, quota)?;
         self.store.update_tenant(tenant.id, record).await?;
         self.planes.forget(name);
+        Ok(())
+    }
+
+    /// Gives a control plane keys that somebody else keeps. Whatever was issued with others is worth nothing then.
+    pub async fn set_keys(&self, name: &str, keys: Keys) -> Result<(), Failure> {
+        let Some(tenant) = self.store.tenant(name).await? else { return Err(no_control_plane().into()) };
+        if let Some(record) = self.planes.record_with_keys(&tenant, &keys)? {
+            self.store.update_tenant(tenant.id, record).await?;
+            self.planes.forget(name);
+        }
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use crate::commands::{
 use crate::configuration::UpOptions;
 use crate::kubeconfig::Files;
 use crate::progress::Progress;
+use crate::serve::ServeOptions;
 
 /// Flags that every command takes.
 #[derive(Args, Clone, Debug)]
@@ -45,6 +46,8 @@ struct Hangar {
 enum HangarCommand {
     /// Run everything on this machine: control planes, their controllers, and the embedded store
     Up(Box<UpOptions>),
+    /// Serve one control plane, or all of a store, and nothing else
+    Serve(Box<ServeOptions>),
     /// Make a place for control planes: start Hangar on this machine if no cluster is at hand
     Init {
         #[command(flatten)]
@@ -139,6 +142,7 @@ enum KflexCommand {
 /// A command of either program.
 enum Command {
     Up(Box<UpOptions>),
+    Serve(Box<ServeOptions>),
     Init(init::Init, init::Extras),
     Status(machine::Where),
     Stop(machine::Where),
@@ -158,6 +162,7 @@ impl From<HangarCommand> for Command {
     fn from(command: HangarCommand) -> Self {
         match command {
             HangarCommand::Up(options) => Command::Up(options),
+            HangarCommand::Serve(options) => Command::Serve(options),
             HangarCommand::Init { init, extras } => Command::Init(init, extras),
             HangarCommand::Status(place) => Command::Status(place),
             HangarCommand::Stop(place) => Command::Stop(place),
@@ -258,6 +263,7 @@ fn misspoken(program: Program, error: &clap::Error) -> ExitCode {
 fn execute(program: Program, globals: Globals, command: Command) -> anyhow::Result<()> {
     let command = match command {
         Command::Up(options) => return crate::up::run(*options),
+        Command::Serve(options) => return crate::serve::run(*options),
         Command::Completion(shell) => return completion(program, shell),
         command => command,
     };
@@ -273,7 +279,7 @@ fn execute(program: Program, globals: Globals, command: Command) -> anyhow::Resu
 
 async fn perform(session: &Session, command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Up(_) | Command::Completion(_) => Ok(()),
+        Command::Up(_) | Command::Serve(_) | Command::Completion(_) => Ok(()),
         Command::Init(init, extras) => init::run(session, init, extras).await,
         Command::Status(place) => machine::status(session, place).await,
         Command::Stop(place) => machine::stop(session, place).await,

@@ -7,6 +7,8 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde::Deserialize;
 
+use crate::stores::{Place, Wanted};
+
 /// Flags of `hangar up`. All are optional: what is not said comes from the file, or is the default.
 #[derive(Args, Default, Deserialize, Debug)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -54,7 +56,7 @@ pub struct Configuration {
     pub listen: SocketAddr,
     pub domain: String,
     pub kubeconfig: PathBuf,
-    pub store_dir: PathBuf,
+    pub store: Place,
     pub log_level: String,
     pub json_logs: bool,
     pub audit: Option<Audit>,
@@ -82,12 +84,7 @@ impl Configuration {
         let listen = listen
             .parse()
             .with_context(|| format!("--listen {listen:?} is not an address like 127.0.0.1:6443"))?;
-        let store = flags.store.or(file.store).unwrap_or_else(|| "embedded".to_owned());
-        let store_dir = match store.strip_prefix("embedded") {
-            Some("") => data_dir.join("store"),
-            Some(dir) if dir.starts_with(':') && dir.len() > 1 => PathBuf::from(&dir[1..]),
-            _ => bail!("--store {store:?} is not known: use embedded or embedded:DIR"),
-        };
+        let store = Wanted::new(flags.store.or(file.store), None).place(&data_dir)?;
         let log_format = flags.log_format.or(file.log_format).unwrap_or_else(|| "text".to_owned());
         if !matches!(log_format.as_str(), "text" | "json") {
             bail!("--log-format {log_format:?} is not known: use text or json");
@@ -106,7 +103,7 @@ impl Configuration {
             data_dir,
             listen,
             domain,
-            store_dir,
+            store,
             log_level: flags.log_level.or(file.log_level).unwrap_or_else(|| "info".to_owned()),
             json_logs: log_format == "json",
             audit,

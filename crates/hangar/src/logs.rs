@@ -5,6 +5,28 @@ use std::io::IsTerminal;
 use anyhow::Context;
 use tracing_subscriber::EnvFilter;
 
+/// For processes that have no configuration file.
+#[derive(clap::Args, Debug)]
+pub struct Options {
+    /// error, warn, info, debug or trace, or a filter like apiserver=debug
+    #[arg(long, value_name = "LEVEL", default_value = "info", env = "HANGAR_LOG_LEVEL")]
+    log_level: String,
+    #[arg(long, value_name = "FORMAT", default_value = "text", env = "HANGAR_LOG_FORMAT")]
+    log_format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+impl Options {
+    pub fn start(&self) -> anyhow::Result<()> {
+        start(&self.log_level, self.log_format == Format::Json)
+    }
+}
+
 pub fn start(level: &str, json: bool) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(level)
         .with_context(|| format!("--log-level {level:?} is not a level or a filter"))?;

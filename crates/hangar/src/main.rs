@@ -12,7 +12,10 @@ mod files;
 mod hosting;
 mod kubeconfig;
 mod logs;
+mod process;
 mod progress;
+mod serve;
+mod stores;
 mod up;
 
 #[global_allocator]

@@ -11,13 +11,10 @@ use apiserver::{ApiServer, Config, Engine, audit};
 use auth::pki::Authority;
 use listener::{Doors, Listener, ServingCertificate};
 use runtime::InProcessFleet;
-use store::Store;
-use store::embedded::Embedded;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::configuration::{Audit, Configuration, UpOptions};
-use crate::{files, kubeconfig, logs};
+use crate::{files, kubeconfig, logs, process, stores};
 
 /// The control plane that hosts the others.
 pub const HOSTING: &str = "host";
@@ -25,8 +22,8 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(3_653);
 /// Renewed at every start; a server that runs for longer than this is restarted for updates before.
 const SERVING_LIFETIME: Duration = DAY.saturating_mul(730);
-const ADMIN_LIFETIME: Duration = DAY.saturating_mul(365);
-const MAX_CONNECTIONS: usize = 100_000;
+pub const ADMIN_LIFETIME: Duration = DAY.saturating_mul(365);
+pub const MAX_CONNECTIONS: usize = 100_000;
 
 pub fn run(options: UpOptions) -> anyhow::Result<()> {
     let configuration = Configuration::resolve(options)?;
@@ -38,13 +35,11 @@ pub fn run(options: UpOptions) -> anyhow::Result<()> {
 async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let began = Instant::now();
     files::private_dir(&configuration.data_dir)?;
-    files::private_dir(&configuration.store_dir)?;
-    let opened = Embedded::open(&configuration.store_dir, store::embedded::Options::default());
-    let store: Arc<dyn Store> = Arc::new(opened?);
+    let store = stores::open(&configuration.store).await?;
 
     let now = jiff::Timestamp::now();
     let authority = serving_authority(&configuration.data_dir, now)?;
-    let certificate = serving_certificate(&authority, &configuration, now)?;
+    let certificate = serving_certificate(&authority, &configuration.domain, configuration.listen.ip(), now)?;
     let options = listener::Options {
         doors: Doors { domain: configuration.domain.clone(), hosting: HOSTING.into() },
         max_connections: MAX_CONNECTIONS,
@@ -81,7 +76,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     tenancy::prepare(&engine, &settings).await?;
     let mut loops = controllers::denatured(&engine);
     loops.extend(tenancy::controllers(&engine, settings));
-    let mut controlling = tokio::spawn(runtime::run(fleet, loops, stop.clone()));
+    let controlling = tokio::spawn(runtime::run(fleet, loops, stop.clone()));
     tracing::info!(%address, data = %configuration.data_dir.display(), took = ?began.elapsed(), "serving");
     // A reader that went away after the first line is no reason to stop.
     let _ = write!(
@@ -90,27 +85,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
         configuration.kubeconfig.display()
     );
 
-    let ended = tokio::select! {
-        interrupted = interrupted() => interrupted,
-        // Control planes without controllers are no control planes: better to stop and be seen to.
-        ended = &mut controlling => Err(match ended {
-            Ok(Ok(())) => anyhow::anyhow!("the controllers ended by themselves"),
-            Ok(Err(error)) => anyhow::Error::from(error).context("the controllers failed"),
-            Err(error) => anyhow::Error::from(error).context("the controllers failed"),
-        }),
-    };
-    tracing::info!("stopping");
-    stop.cancel();
-    if !controlling.is_finished() {
-        let _ = controlling.await;
-    }
-    engine.stop();
-    let _ = serving.await;
-    if let Some(log) = &engine.config.audit {
-        log.flush().await;
-    }
-    store.close().await;
-    ended
+    process::Running { engine, store, stop, serving, controlling }.until_stopped().await
 }
 
 /// Short enough to be guessed is worse than none.
@@ -127,7 +102,7 @@ fn admin_token(path: &Path) -> anyhow::Result<auth::Secret<String>> {
 }
 
 /// Opened before anything is served, so that nothing is done untold.
-fn audit_log(wanted: Option<&Audit>) -> anyhow::Result<Option<audit::Log>> {
+pub fn audit_log(wanted: Option<&Audit>) -> anyhow::Result<Option<audit::Log>> {
     let Some(Audit { log, policy }) = wanted else { return Ok(None) };
     let policy = match policy {
         None => audit::Policy::standard(),
@@ -141,16 +116,8 @@ fn audit_log(wanted: Option<&Audit>) -> anyhow::Result<Option<audit::Log>> {
     Ok(Some(opened.with_context(|| format!("cannot write the audit log {}", log.display()))?))
 }
 
-async fn interrupted() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for signals")?;
-    tokio::select! {
-        stopped = tokio::signal::ctrl_c() => stopped.context("cannot wait for signals"),
-        _ = terminate.recv() => Ok(()),
-    }
-}
-
 /// Where a client on this machine reaches a socket that is bound to all addresses.
-fn reachable(bound: SocketAddr) -> SocketAddr {
+pub fn reachable(bound: SocketAddr) -> SocketAddr {
     match bound.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from(([127, 0, 0, 1], bound.port())),
         IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], bound.port())),
@@ -159,14 +126,14 @@ fn reachable(bound: SocketAddr) -> SocketAddr {
 }
 
 /// Seals secrets at rest. Lost, they cannot be read again.
-fn data_key(data_dir: &Path) -> anyhow::Result<[u8; 32]> {
+pub fn data_key(data_dir: &Path) -> anyhow::Result<[u8; 32]> {
     let path = data_dir.join("keys/data.key");
     let key = files::read_or_create(&path, || Ok(rand::random::<[u8; 32]>().to_vec()))?;
     key.try_into().map_err(|_| anyhow::anyhow!("{} does not hold a key of 32 bytes", path.display()))
 }
 
 /// The authority of everything this installation serves.
-fn serving_authority(data_dir: &Path, now: jiff::Timestamp) -> anyhow::Result<Authority> {
+pub fn serving_authority(data_dir: &Path, now: jiff::Timestamp) -> anyhow::Result<Authority> {
     let path = data_dir.join("keys/serving-authority.pem");
     let pem = files::read_or_create(&path, || {
         let made = Authority::generate("hangar-serving", now, AUTHORITY_LIFETIME)?.to_pem();
@@ -176,15 +143,16 @@ fn serving_authority(data_dir: &Path, now: jiff::Timestamp) -> anyhow::Result<Au
     Authority::from_pem(&pem, &pem).with_context(|| format!("{} cannot be used", path.display()))
 }
 
-fn serving_certificate(
+/// For control planes of a domain, on this machine and at an address.
+pub fn serving_certificate(
     authority: &Authority,
-    configuration: &Configuration,
+    domain: &str,
+    listen: IpAddr,
     now: jiff::Timestamp,
 ) -> anyhow::Result<Arc<ServingCertificate>> {
-    let domain = &configuration.domain;
     let names = [
         "localhost".to_owned(),
-        domain.clone(),
+        domain.to_owned(),
         format!("*.{domain}"),
         "kubernetes".to_owned(),
         "kubernetes.default".to_owned(),
@@ -192,8 +160,8 @@ fn serving_certificate(
         "kubernetes.default.svc.cluster.local".to_owned(),
     ];
     let mut addresses = vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])];
-    if !configuration.listen.ip().is_unspecified() && !addresses.contains(&configuration.listen.ip()) {
-        addresses.push(configuration.listen.ip());
+    if !listen.is_unspecified() && !addresses.contains(&listen) {
+        addresses.push(listen);
     }
     let issued = authority.issue_server(&names, &addresses, now, SERVING_LIFETIME)?;
     Ok(Arc::new(ServingCertificate::from_pem(&issued.certificate, issued.key.expose())?))

@@ -1,0 +1,282 @@
+//! `hangar serve`: API servers and nothing else. One control plane, or all that a store has; no operator.
+//!
+//! This is what runs in the pods of control planes on an existing Kubernetes: whoever starts it decides the keys and
+//! gives them as files. What is not given is made once and kept in the data directory.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use apiserver::control_plane::{Keys, Quota};
+use apiserver::{ApiServer, Config, Engine};
+use clap::{Args, ValueEnum};
+use listener::{Doors, Listener, ServingCertificate};
+use runtime::InProcessFleet;
+use tokio_util::sync::CancellationToken;
+
+use crate::configuration::Audit;
+use crate::stores::{self, Wanted};
+use crate::{files, hosting, kubeconfig, logs, process, up};
+
+#[derive(Args, Debug)]
+pub struct ServeOptions {
+    /// The control plane to serve, made if it is not there [default: all that are in the store]
+    #[arg(long, value_name = "NAME", env = "HANGAR_CONTROL_PLANE")]
+    control_plane: Option<String>,
+    /// The controllers to run beside it
+    #[arg(long, value_name = "SET", default_value = "denatured")]
+    controllers: Controllers,
+    /// What to store in: embedded, or embedded:DIR [default: embedded]
+    #[arg(long, value_name = "STORE", env = "HANGAR_STORE", hide_env_values = true)]
+    store: Option<String>,
+    /// The part of the store that is this process's alone [default: all of it]
+    #[arg(long, value_name = "NAME", env = "HANGAR_STORE_ROOM")]
+    store_room: Option<String>,
+    /// Where everything is kept that is not said to be elsewhere [default: ~/.hangar]
+    #[arg(long, value_name = "DIR", env = "HANGAR_DATA_DIR")]
+    data_dir: Option<PathBuf>,
+    /// The address to serve on
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6443", env = "HANGAR_LISTEN")]
+    listen: SocketAddr,
+    /// The address that clients reach it by [default: the one it serves on]
+    #[arg(long, value_name = "IP")]
+    advertise_address: Option<IpAddr>,
+    /// Control plane NAME answers to NAME.DOMAIN
+    #[arg(long, value_name = "DOMAIN", default_value = "hangar.localhost", env = "HANGAR_DOMAIN")]
+    domain: String,
+    /// The certificate to show, PEM; read again when it changes [default: made]
+    #[arg(long, value_name = "FILE", requires_all = ["tls_private_key_file", "root_ca_file"])]
+    tls_cert_file: Option<PathBuf>,
+    /// Its key, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    tls_private_key_file: Option<PathBuf>,
+    /// Whom clients trust to have signed that certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    root_ca_file: Option<PathBuf>,
+    /// The authority of the control plane's client certificates, PEM [default: made]
+    #[arg(long, value_name = "FILE", requires_all = ["client_ca_key_file", "service_account_key_file", "control_plane"])]
+    client_ca_file: Option<PathBuf>,
+    /// Its key, which requests for certificates are signed with, PEM
+    #[arg(long, value_name = "FILE", requires = "client_ca_file")]
+    client_ca_key_file: Option<PathBuf>,
+    /// The key that service accounts' tokens are signed with, PEM
+    #[arg(long, value_name = "FILE", requires = "client_ca_file")]
+    service_account_key_file: Option<PathBuf>,
+    /// The key that secrets are sealed with at rest: 32 bytes, or 64 hexadecimal digits [default: made]
+    #[arg(long, value_name = "FILE")]
+    data_key_file: Option<PathBuf>,
+    /// What the control plane may take, as the JSON of its spec.quota [default: what it wants]
+    #[arg(long, value_name = "JSON", requires = "control_plane", value_parser = quota)]
+    quota: Option<Quota>,
+    /// Where to write a kubeconfig of the control plane's administrator [default: nowhere]
+    #[arg(long, value_name = "FILE", requires = "control_plane")]
+    admin_kubeconfig: Option<PathBuf>,
+    /// Write what is done to this file, one JSON event a line [default: nowhere]
+    #[arg(long, value_name = "FILE", env = "HANGAR_AUDIT_LOG")]
+    audit_log: Option<PathBuf>,
+    /// How much to write of what, an audit.k8s.io/v1 Policy [default: writes and secrets, without contents]
+    #[arg(long, value_name = "FILE", env = "HANGAR_AUDIT_POLICY", requires = "audit_log")]
+    audit_policy: Option<PathBuf>,
+    #[command(flatten)]
+    logging: logs::Options,
+}
+
+/// Which loops run in the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Controllers {
+    None,
+    /// What a control plane without workloads needs.
+    Denatured,
+}
+
+fn quota(text: &str) -> Result<Quota, String> {
+    serde_json::from_str(text).map_err(|error| format!("not a quota: {error}"))
+}
+
+pub fn run(options: ServeOptions) -> anyhow::Result<()> {
+    options.logging.start()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("cannot start the runtime")?.block_on(Box::pin(serve(options)))
+}
+
+async fn serve(options: ServeOptions) -> anyhow::Result<()> {
+    if let Some(why) = objects::names::dns1123_subdomain(&options.domain).first() {
+        bail!("--domain {:?} is not a domain: {why}", options.domain);
+    }
+    let data_dir = hosting::data_dir(options.data_dir.as_deref());
+    let data_dir = data_dir.context("$HOME is not set: say where to keep data with --data-dir")?;
+    let wanted = Wanted::new(options.store.clone(), options.store_room.clone());
+    let store = stores::open(&wanted.place(&data_dir)?).await?;
+
+    let shown = Shown::of(&options, &data_dir)?;
+    let single = options.control_plane.as_deref();
+    let doors = Doors { domain: options.domain.clone(), hosting: single.unwrap_or(up::HOSTING).into() };
+    let listening = listener::Options { doors, max_connections: up::MAX_CONNECTIONS };
+    let socket = Listener::bind(options.listen, shown.certificate.clone(), listening).await?;
+    let bound = up::reachable(socket.local_addr()?);
+    let address = options.advertise_address.map_or(bound, |ip| SocketAddr::new(ip, bound.port()));
+
+    let audit = options.audit_log.clone().map(|log| Audit { log, policy: options.audit_policy.clone() });
+    let engine = Engine::new(
+        store.clone(),
+        Config {
+            hosting: single.unwrap_or(up::HOSTING).into(),
+            data_key: data_key(&options, &data_dir)?,
+            serving_authority: shown.authority.clone(),
+            address,
+            limits: Default::default(),
+            admin_token: None,
+            audit: up::audit_log(audit.as_ref())?,
+        },
+    );
+    if let Some(name) = single {
+        establish(&engine, name, &options).await?;
+    }
+
+    let stop = CancellationToken::new();
+    let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), stop.clone()));
+    let controlling = match options.controllers {
+        Controllers::Denatured => {
+            let fleet = Arc::new(InProcessFleet::new(engine.clone()));
+            tokio::spawn(runtime::run(fleet, controllers::denatured(&engine), stop.clone()))
+        }
+        Controllers::None => {
+            let stopped = stop.clone();
+            tokio::spawn(async move {
+                stopped.cancelled().await;
+                Ok(())
+            })
+        }
+    };
+    tokio::spawn(shown.follow(stop.clone()));
+    tracing::info!(%address, control_plane = single.unwrap_or("all"), "serving");
+    process::Running { engine, store, stop, serving, controlling }.until_stopped().await
+}
+
+/// The one control plane, with the keys and the quota that were asked for.
+async fn establish(engine: &Arc<Engine>, name: &str, options: &ServeOptions) -> anyhow::Result<()> {
+    let refused = |failure: apiserver::service::Failure| anyhow::anyhow!("{}", failure.0.message);
+    if engine.planes.find(name).await?.is_none() {
+        engine.create_control_plane(name).await.map_err(refused)?;
+    }
+    if let (Some(certificate), Some(key), Some(tokens)) =
+        (&options.client_ca_file, &options.client_ca_key_file, &options.service_account_key_file)
+    {
+        let keys = Keys {
+            authority_certificate: read(certificate)?,
+            authority_key: read(key)?.into(),
+            token_key: read(tokens)?.into(),
+        };
+        engine.set_keys(name, keys).await.map_err(refused)?;
+    }
+    if let Some(quota) = options.quota {
+        engine.set_quota(name, quota).await.map_err(refused)?;
+    }
+    if let Some(path) = &options.admin_kubeconfig {
+        let plane = engine.planes.find(name).await?.context("the control plane is gone")?;
+        let admin = engine
+            .issue_client(&plane, "kubernetes-admin", &[auth::user::MASTERS], up::ADMIN_LIFETIME)
+            .map_err(refused)?;
+        let server = format!("https://{}", engine.config.address);
+        let config = kubeconfig::single(name, &server, &engine.config.serving_authority, &admin);
+        files::write_private(path, format!("{config:#}\n").as_bytes())?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn data_key(options: &ServeOptions, data_dir: &Path) -> anyhow::Result<[u8; 32]> {
+    let Some(path) = &options.data_key_file else { return up::data_key(data_dir) };
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    key_of(&bytes).with_context(|| format!("{} does not hold a key of 32 bytes", path.display()))
+}
+
+fn key_of(bytes: &[u8]) -> Option<[u8; 32]> {
+    if let Ok(key) = bytes.try_into() {
+        return Some(key);
+    }
+    let text = std::str::from_utf8(bytes).ok()?.trim();
+    let mut key = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in key.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(index * 2..index * 2 + 2)?, 16).ok()?;
+    }
+    Some(key)
+}
+
+/// What is shown to clients, and where it comes from.
+struct Shown {
+    certificate: Arc<ServingCertificate>,
+    /// PEM.
+    authority: String,
+    files: Option<(PathBuf, PathBuf)>,
+}
+
+/// Kubernetes renews the files of a Secret within a minute or two.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+impl Shown {
+    fn of(options: &ServeOptions, data_dir: &Path) -> anyhow::Result<Shown> {
+        if let (Some(chain), Some(key), Some(root)) =
+            (&options.tls_cert_file, &options.tls_private_key_file, &options.root_ca_file)
+        {
+            let certificate = ServingCertificate::from_pem(&read(chain)?, &read(key)?)
+                .with_context(|| format!("{} and {} cannot be used", chain.display(), key.display()))?;
+            return Ok(Shown {
+                certificate: Arc::new(certificate),
+                authority: read(root)?,
+                files: Some((chain.clone(), key.clone())),
+            });
+        }
+        files::private_dir(data_dir)?;
+        let now = jiff::Timestamp::now();
+        let authority = up::serving_authority(data_dir, now)?;
+        let ip = options.advertise_address.unwrap_or(options.listen.ip());
+        let certificate = up::serving_certificate(&authority, &options.domain, ip, now)?;
+        Ok(Shown { certificate, authority: authority.certificate_pem(), files: None })
+    }
+
+    /// Shows a new certificate when the files have one.
+    async fn follow(self, stop: CancellationToken) {
+        let Some((chain, key)) = &self.files else { return };
+        let both = || Some((std::fs::read_to_string(chain).ok()?, std::fs::read_to_string(key).ok()?));
+        let mut known = both();
+        while stop.run_until_cancelled(tokio::time::sleep(LOOK_AGAIN)).await.is_some() {
+            let Some(now) = both().filter(|now| known.as_ref() != Some(now)) else { continue };
+            match self.certificate.replace(&now.0, &now.1) {
+                Ok(()) => {
+                    tracing::info!(file = %chain.display(), "shows a new certificate");
+                    known = Some(now);
+                }
+                // Half of it is new: the other half follows.
+                Err(error) => {
+                    tracing::warn!(file = %chain.display(), %error, "a new certificate cannot be used")
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_keys() {
+        let check = |bytes: &[u8], expected: Option<[u8; 32]>| assert_eq!(key_of(bytes), expected);
+        check(&[7; 32], Some([7; 32]));
+        check("0a".repeat(32).as_bytes(), Some([10; 32]));
+        check(format!("{}\n", "Fe".repeat(32)).as_bytes(), Some([254; 32]));
+        check("xy".repeat(32).as_bytes(), None);
+        check(&[7; 31], None);
+        check("é".repeat(32).as_bytes(), None);
+        check(b"", None);
+    }
+}
