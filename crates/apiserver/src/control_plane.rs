@@ -16,6 +16,7 @@ use quick_cache::sync::Cache;
 use serde::{Deserialize, Serialize};
 use store::{Key, Revision, Scope, Store, StoreError, Tenant, TenantId};
 
+use crate::catalog::Catalogs;
 use crate::codec::{Codec, CodecError};
 use crate::surface::Surface;
 
@@ -125,8 +126,13 @@ impl<T> Default for Derived<T> {
 impl<T> Derived<T> {
     /// The value, or the epoch to compute it in.
     fn get(&self) -> Result<Arc<T>, u64> {
+        self.get_if(|_| true)
+    }
+
+    /// The same, for a value that other things outdate as well.
+    fn get_if(&self, good: impl Fn(&T) -> bool) -> Result<Arc<T>, u64> {
         let held = self.0.read();
-        held.1.clone().ok_or(held.0)
+        held.1.clone().filter(|value| good(value)).ok_or(held.0)
     }
 
     /// Keeps what was computed, unless something was written meanwhile.
@@ -160,11 +166,19 @@ pub struct ControlPlanes {
     held: Cache<CompactString, Arc<ControlPlane>>,
     /// Rules that policies share: most have the default ones.
     rules: RulePool,
+    /// Kinds that all of them serve.
+    pub catalogs: Catalogs,
 }
 
 impl ControlPlanes {
     pub fn new(store: Arc<dyn Store>, codec: Codec) -> Self {
-        ControlPlanes { store, codec, held: Cache::new(HELD), rules: RulePool::new() }
+        ControlPlanes {
+            store,
+            codec,
+            held: Cache::new(HELD),
+            rules: RulePool::new(),
+            catalogs: Catalogs::default(),
+        }
     }
 
     /// The control plane of this name, if there is one.
@@ -272,11 +286,12 @@ impl ControlPlanes {
 
     /// What the control plane serves now.
     pub async fn surface(&self, plane: &ControlPlane) -> Result<Arc<Surface>, ControlPlaneError> {
-        let epoch = match plane.surface.get() {
+        let offered = self.catalogs.offered();
+        let epoch = match plane.surface.get_if(|surface| surface.is_of(&offered)) {
             Ok(surface) => return Ok(surface),
             Err(epoch) => epoch,
         };
-        let surface = Surface::new(self.objects(plane, CRD_KIND).await?);
+        let surface = Surface::new(self.objects(plane, CRD_KIND).await?, offered);
         Ok(plane.surface.put(surface, epoch))
     }
 

@@ -14,6 +14,7 @@ mod admit;
 pub mod audit;
 mod body;
 pub mod call;
+pub mod catalog;
 pub mod codec;
 mod compress;
 pub mod control_plane;

@@ -3,7 +3,8 @@
 //! **Invariant:** a schema is compiled once per content, however many control planes have it, and not before an
 //! object of it is written or read in need of it.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
 
 use builtins::Behaviour;
@@ -15,6 +16,7 @@ use schemas::{Cursor, Schema};
 use sha2::{Digest, Sha256};
 use wire::protobuf::Kind;
 
+use crate::catalog::Offered;
 use crate::codec::SchemaTag;
 
 /// One resource in one version, with what the server knows to do about it.
@@ -105,12 +107,29 @@ impl Row {
 #[derive(Debug)]
 pub struct CustomSchema {
     pub tag: SchemaTag,
-    source: Value,
+    source: SchemaSource,
     compiled: OnceLock<Option<Schema>>,
     rules: OnceLock<Option<CompiledRules>>,
 }
 
+enum SchemaSource {
+    Held(Value),
+    /// Of a catalogue: most are never asked for.
+    Made(Box<dyn Fn() -> Value + Send + Sync>),
+}
+
+impl std::fmt::Debug for SchemaSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("schema")
+    }
+}
+
 impl CustomSchema {
+    fn new(hash: &[u8; 32], source: SchemaSource) -> Arc<CustomSchema> {
+        let tag = SchemaTag(u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]).max(1));
+        Arc::new(CustomSchema { tag, source, compiled: OnceLock::new(), rules: OnceLock::new() })
+    }
+
     /// Shared with every other definition whose schema is the same.
     pub fn shared(source: &Value) -> Arc<CustomSchema> {
         static ALL: LazyLock<Mutex<HashMap<[u8; 32], Weak<CustomSchema>>>> = LazyLock::new(Default::default);
@@ -123,20 +142,19 @@ impl CustomSchema {
         if all.len() % 256 == 255 {
             all.retain(|_, schema| schema.strong_count() > 0);
         }
-        let tag = SchemaTag(u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]).max(1));
-        let schema = Arc::new(CustomSchema {
-            tag,
-            source: source.clone(),
-            compiled: OnceLock::new(),
-            rules: OnceLock::new(),
-        });
+        let schema = CustomSchema::new(&hash, SchemaSource::Held(source.clone()));
         all.insert(hash, Arc::downgrade(&schema));
         schema
     }
 
+    /// One that is made when it is needed; the hash stands for its content.
+    pub(crate) fn made(hash: &[u8; 32], make: Box<dyn Fn() -> Value + Send + Sync>) -> Arc<CustomSchema> {
+        CustomSchema::new(hash, SchemaSource::Made(make))
+    }
+
     pub fn compiled(&self) -> Option<&Schema> {
         // A definition whose schema does not compile is refused when it is written.
-        self.compiled.get_or_init(|| Schema::from_crd(&self.source).ok()).as_ref()
+        self.compiled.get_or_init(|| Schema::from_crd(&self.source()).ok()).as_ref()
     }
 
     pub fn rules(&self) -> Option<&CompiledRules> {
@@ -144,17 +162,24 @@ impl CustomSchema {
         self.rules.get_or_init(compile).as_ref()
     }
 
-    pub fn source(&self) -> &Value {
-        &self.source
+    pub fn source(&self) -> Cow<'_, Value> {
+        match &self.source {
+            SchemaSource::Held(source) => Cow::Borrowed(source),
+            SchemaSource::Made(make) => Cow::Owned(make()),
+        }
     }
 }
 
-type ByResource = HashMap<(CompactString, CompactString, CompactString), Arc<Row>>;
+pub(crate) type ByResource = HashMap<(CompactString, CompactString, CompactString), Arc<Row>>;
 
 /// What one control plane serves.
 #[derive(Default)]
 pub struct Surface {
+    /// Rows of the control plane's own definitions.
     custom: ByResource,
+    /// Groups and plurals that those define, in whatever version: what is offered under such a name is not served.
+    own: HashSet<(CompactString, CompactString)>,
+    offered: Arc<Offered>,
     /// Equal for control planes that serve the same: what documents made of the surface are cached by.
     pub hash: [u8; 32],
 }
@@ -183,15 +208,24 @@ fn id(ty: &ResourceType) -> (CompactString, CompactString, CompactString) {
 }
 
 impl Surface {
-    /// The surface of a control plane with these definitions.
-    pub fn new(definitions: Vec<Value>) -> Surface {
+    /// The surface of a control plane with these definitions of its own.
+    pub(crate) fn new(definitions: Vec<Value>, offered: Arc<Offered>) -> Surface {
         let mut surface = Surface::default();
         let mut hash = Sha256::new();
         for object in definitions {
             surface.add(object, &mut hash);
         }
+        for catalog in &offered.catalogs {
+            hash.update(catalog.hash);
+        }
+        surface.offered = offered;
         surface.hash = hash.finalize().into();
         surface
+    }
+
+    /// Whether it was made of what is offered now.
+    pub(crate) fn is_of(&self, offered: &Offered) -> bool {
+        self.offered.generation == offered.generation
     }
 
     fn add(&mut self, object: Value, hash: &mut Sha256) {
@@ -200,43 +234,36 @@ impl Surface {
         }
         hash.update(object.get("spec").map(Value::to_string).unwrap_or_default());
         hash.update(object.pointer("/status/acceptedNames").map(Value::to_string).unwrap_or_default());
-        let versions =
-            object.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
-        let storage = versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true)));
-        let storage = storage.and_then(|version| version.get("name")).and_then(Value::as_str).unwrap_or("");
-        let types = schemas::crd::resource_types(&object);
-        let definition = Arc::new(Definition {
-            name: meta::name(&object).into(),
-            uid: meta::uid(&object).into(),
-            terminating: meta::is_deleting(&object),
-            object: slim(&object),
-        });
-        for ty in types {
-            let version =
-                versions.iter().find(|v| v.get("name").and_then(Value::as_str) == Some(&ty.version));
-            let Some(version) = version else { continue };
-            let null = Value::Null;
-            let source = version.pointer("/schema/openAPIV3Schema").unwrap_or(&null);
-            let storage = objects::GroupVersion::new(ty.group.clone(), storage);
-            let row = Row {
-                storage_kind: ty.group_resource().to_string().into(),
-                storage_api_version: storage.to_string().into(),
-                api_version: ty.api_version().into(),
-                behaviour: builtins::custom(ty.subresource("status").is_some()),
-                source: Source::Custom(CustomVersion {
-                    definition: definition.clone(),
-                    version: without_schema(version),
-                    schema: CustomSchema::shared(source),
-                }),
-                ty: Arc::new(ty),
-            };
-            self.custom.insert(id(&row.ty), Arc::new(row));
+        let schema = |version: &str| {
+            let versions = object.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+            let mut of_name = versions.filter(|v| v.get("name").and_then(Value::as_str) == Some(version));
+            let source = of_name.next().and_then(|version| version.pointer("/schema/openAPIV3Schema"));
+            CustomSchema::shared(source.unwrap_or(&Value::Null))
+        };
+        for (id, row) in definition_rows(&object, schema) {
+            self.own.insert((id.0.clone(), id.2.clone()));
+            self.custom.insert(id, row);
         }
+    }
+
+    /// Rows of what is offered, where the control plane has no definition of its own.
+    fn offered_rows(&self) -> impl Iterator<Item = &Arc<Row>> {
+        let rows = self.offered.catalogs.iter().flat_map(|catalog| catalog.rows.values());
+        rows.filter(|row| !self.is_own(&row.ty.group, &row.ty.plural))
+    }
+
+    fn is_own(&self, group: &CompactString, plural: &CompactString) -> bool {
+        !self.own.is_empty() && self.own.contains(&(group.clone(), plural.clone()))
+    }
+
+    fn offered_row(&self, id: &(CompactString, CompactString, CompactString)) -> Option<&Arc<Row>> {
+        let row = self.offered.catalogs.iter().find_map(|catalog| catalog.rows.get(id))?;
+        (!self.is_own(&id.0, &id.2)).then_some(row)
     }
 
     pub fn row(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Row>> {
         let id = (group.into(), version.into(), resource.into());
-        BUILT_IN.get(&id).or_else(|| self.custom.get(&id))
+        BUILT_IN.get(&id).or_else(|| self.custom.get(&id)).or_else(|| self.offered_row(&id))
     }
 
     pub fn row_of_kind(&self, gvk: &GroupVersionKind) -> Option<&Arc<Row>> {
@@ -246,11 +273,12 @@ impl Surface {
 
     /// Every row, built in and custom.
     pub fn rows(&self) -> impl Iterator<Item = &Arc<Row>> {
-        BUILT_IN.values().chain(self.custom.values())
+        BUILT_IN.values().chain(self.custom_rows())
     }
 
+    /// Rows of definitions: the control plane's own, and those that are offered to all.
     pub fn custom_rows(&self) -> impl Iterator<Item = &Arc<Row>> {
-        self.custom.values()
+        self.custom.values().chain(self.offered_rows())
     }
 
     /// One row for each stored type, in its storage version where that is served.
@@ -261,6 +289,43 @@ impl Surface {
     pub fn serves_group_version(&self, group: &str, version: &str) -> bool {
         self.rows().any(|row| row.ty.group == group && row.ty.version == version)
     }
+}
+
+/// The rows a definition makes: one for each served version.
+pub(crate) fn definition_rows(
+    object: &Value,
+    schema: impl Fn(&str) -> Arc<CustomSchema>,
+) -> Vec<((CompactString, CompactString, CompactString), Arc<Row>)> {
+    let none = Vec::new();
+    let versions = object.pointer("/spec/versions").and_then(Value::as_array).unwrap_or(&none);
+    let storage = versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true)));
+    let storage = storage.and_then(|version| version.get("name")).and_then(Value::as_str).unwrap_or("");
+    let definition = Arc::new(Definition {
+        name: meta::name(object).into(),
+        uid: meta::uid(object).into(),
+        terminating: meta::is_deleting(object),
+        object: slim(object),
+    });
+    let mut rows = Vec::new();
+    for ty in schemas::crd::resource_types(object) {
+        let version = versions.iter().find(|v| v.get("name").and_then(Value::as_str) == Some(&ty.version));
+        let Some(version) = version else { continue };
+        let storage = objects::GroupVersion::new(ty.group.clone(), storage);
+        let row = Row {
+            storage_kind: ty.group_resource().to_string().into(),
+            storage_api_version: storage.to_string().into(),
+            api_version: ty.api_version().into(),
+            behaviour: builtins::custom(ty.subresource("status").is_some()),
+            source: Source::Custom(CustomVersion {
+                definition: definition.clone(),
+                version: without_schema(version),
+                schema: schema(&ty.version),
+            }),
+            ty: Arc::new(ty),
+        };
+        rows.push((id(&row.ty), Arc::new(row)));
+    }
+    rows
 }
 
 pub fn condition_is_true(object: &Value, kind: &str) -> bool {

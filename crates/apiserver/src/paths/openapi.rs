@@ -98,7 +98,7 @@ fn fragments(surface: &Surface, dialect: Dialect, wanted: impl Fn(&GroupVersion)
     rows.sort_unstable_by(|a, b| (&a.api_version, &a.ty.plural).cmp(&(&b.api_version, &b.ty.plural)));
     let custom = rows.iter().filter_map(|row| Some((row, row.custom()?)));
     custom
-        .map(|(row, custom)| openapi::custom_fragment(dialect, &row.ty, Some(custom.schema.source())))
+        .map(|(row, custom)| openapi::custom_fragment(dialect, &row.ty, Some(&*custom.schema.source())))
         .collect()
 }
 
