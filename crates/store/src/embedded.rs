@@ -9,7 +9,6 @@
 
 mod batch;
 mod chores;
-mod codec;
 mod fault;
 mod housekeeping;
 mod lock;
@@ -30,6 +29,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::Retention;
+use crate::codec;
 use crate::fanout::Hub;
 
 /// How an embedded store is opened. The defaults suit a server of one machine.

@@ -4,10 +4,12 @@
 //! A key is always (tenant, type, namespace, name), so whatever is done to a tenant is done to a range.
 //!
 //! [`embedded`] is the engine of one machine. What every engine needs is beside it: [`fanout`] (watches),
-//! [`export`] (a tenant as a file), and `conformance` (what every engine must pass; a feature).
+//! [`codec`] (keys as bytes), [`export`] (a tenant as a file), and `conformance` (what every engine must pass; a
+//! feature).
 //!
 //! Not here: objects. This crate moves bytes and knows nothing of Kubernetes.
 
+pub mod codec;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod embedded;

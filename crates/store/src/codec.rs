@@ -1,4 +1,4 @@
-//! Keys as bytes whose order is the order of (type, namespace, name).
+//! Keys as bytes whose order is the order of (type, namespace, name), for engines that order bytes.
 
 use compact_str::CompactString;
 
@@ -7,7 +7,7 @@ use crate::{Key, Scope, StoreError};
 const SEPARATOR: u8 = 0;
 
 /// `type NUL namespace NUL name`. NUL sorts before everything a name may hold, so bytes order as tuples do.
-pub(super) fn encode(key: &Key) -> Result<Vec<u8>, StoreError> {
+pub fn encode(key: &Key) -> Result<Vec<u8>, StoreError> {
     let parts = [&key.kind, &key.namespace, &key.name];
     if parts.iter().any(|part| part.as_bytes().contains(&SEPARATOR)) || key.kind.is_empty() {
         return Err(StoreError::Failed(format!(
@@ -24,7 +24,7 @@ pub(super) fn encode(key: &Key) -> Result<Vec<u8>, StoreError> {
 }
 
 /// `None` for bytes that no key has.
-pub(super) fn decode(bytes: &[u8]) -> Option<Key> {
+pub fn decode(bytes: &[u8]) -> Option<Key> {
     let mut parts =
         bytes.splitn(3, |byte| *byte == SEPARATOR).map(|part| CompactString::from_utf8(part).ok());
     Some(Key { kind: parts.next()??, namespace: parts.next()??, name: parts.next()?? })
@@ -32,7 +32,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Key> {
 
 /// The keys `from <= key < to`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Bounds {
+pub struct Bounds {
     pub from: Vec<u8>,
     pub to: Vec<u8>,
 }
@@ -41,7 +41,7 @@ pub(super) struct Bounds {
 const BEYOND_ALL: u8 = 0xff;
 
 impl Bounds {
-    pub(super) fn of(scope: &Scope) -> Result<Bounds, StoreError> {
+    pub fn of(scope: &Scope) -> Result<Bounds, StoreError> {
         let everything_that_begins_with = |mut prefix: Vec<u8>| {
             let from = prefix.clone();
             // The prefix ends with the separator; its successor ends what begins with it.
@@ -68,23 +68,23 @@ impl Bounds {
     }
 
     /// Those of the keys that come after `key`.
-    pub(super) fn after(mut self, key: &[u8]) -> Bounds {
+    pub fn after(mut self, key: &[u8]) -> Bounds {
         self.from = self.from.max(next(key));
         self
     }
 }
 
 /// The least bytes greater than these.
-pub(super) fn next(key: &[u8]) -> Vec<u8> {
+pub fn next(key: &[u8]) -> Vec<u8> {
     [key, &[SEPARATOR]].concat()
 }
 
-/// SQLite's integers are signed; no number of ours reaches the sign.
-pub(super) fn integer(number: u64) -> i64 {
+/// Integers of databases are signed; no number of ours reaches the sign.
+pub fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-pub(super) fn number(integer: i64) -> u64 {
+pub fn number(integer: i64) -> u64 {
     u64::try_from(integer).unwrap_or(0)
 }
 
