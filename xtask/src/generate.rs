@@ -1,5 +1,6 @@
 //! `cargo xtask generate`: committed data, made again from what others publish.
 
+mod aws;
 mod builtins;
 mod go;
 mod protobuf;
@@ -20,6 +21,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum What {
+    /// The models of AWS's services (needs python3 with pip, and a package index)
+    Aws,
     /// The definitions of the built-in kinds (needs python3 with pip, and a package index)
     Builtins,
     /// The protobuf messages of the built-in kinds (needs git, and Kubernetes' repositories)
@@ -29,6 +32,7 @@ enum What {
 pub fn run(args: Args) -> anyhow::Result<()> {
     let root = workspace_root();
     let (path, content) = match args.what {
+        What::Aws => return aws::settle(&root, args.check),
         What::Builtins => ("crates/builtins/data/definitions.jsonl", builtins::definitions()?),
         What::Protobuf => ("crates/wire/data/messages.txt", protobuf::messages(&root)?),
     };

@@ -1,1 +1,8 @@
 //! AWS as objects: service models, protocols, signing, resource rules.
+//!
+//! [`model`] is what AWS publishes about its services; `protocol` writes requests and reads responses by it;
+//! `client` signs and sends them.
+//!
+//! Not here: Kubernetes. Reconciling is the `provision` crate's.
+
+pub mod model;
