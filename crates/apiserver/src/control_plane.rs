@@ -164,6 +164,8 @@ pub struct ControlPlanes {
     store: Arc<dyn Store>,
     codec: Codec,
     held: Cache<CompactString, Arc<ControlPlane>>,
+    /// Names of those that are held.
+    names: Cache<TenantId, CompactString>,
     /// Rules that policies share: most have the default ones.
     rules: RulePool,
     /// Kinds that all of them serve.
@@ -176,6 +178,7 @@ impl ControlPlanes {
             store,
             codec,
             held: Cache::new(HELD),
+            names: Cache::new(HELD),
             rules: RulePool::new(),
             catalogs: Catalogs::default(),
         }
@@ -193,6 +196,7 @@ impl ControlPlanes {
         let mut tenant = self.store.tenant(name).await?;
         while let Some(found) = tenant {
             let plane = Arc::new(self.open(&found)?);
+            self.names.insert(plane.id, plane.name.clone());
             self.held.insert(plane.name.clone(), plane.clone());
             // Whoever deleted it while it was being opened, and maybe made it again, had nothing to forget yet.
             tenant = self.store.tenant(name).await?;
@@ -282,6 +286,20 @@ impl ControlPlanes {
     /// Forget what is held of a control plane: it changed or went.
     pub fn forget(&self, name: &str) {
         self.held.remove(name);
+    }
+
+    /// Forget everything that is held.
+    pub(crate) fn forget_all(&self) {
+        self.held.clear();
+        self.names.clear();
+    }
+
+    /// Another process wrote an object of this kind.
+    pub(crate) fn changed_elsewhere(&self, tenant: TenantId, kind: &str) {
+        let held = self.names.peek(&tenant).and_then(|name| self.held.peek(&name));
+        if let Some(held) = held {
+            held.outdate(kind);
+        }
     }
 
     /// What the control plane serves now.

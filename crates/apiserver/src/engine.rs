@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use objects::{CompactString, Status};
-use store::{Store, StoreError};
+use store::{Store, StoreError, TenantId};
 use tokio::sync::watch;
 
 use crate::audit;
@@ -43,6 +43,8 @@ pub struct Engine {
     pub metrics: Metrics,
     pub(crate) documents: Documents,
     pub(crate) extension: OnceLock<Arc<dyn Extension>>,
+    /// Where processes that share the store talk to each other, if there may be several.
+    pub(crate) replicas: OnceLock<TenantId>,
     stopping: watch::Sender<bool>,
 }
 
@@ -58,6 +60,7 @@ impl Engine {
             metrics,
             documents: Documents::default(),
             extension: OnceLock::new(),
+            replicas: OnceLock::new(),
             stopping: watch::Sender::new(false),
             store,
             codec,

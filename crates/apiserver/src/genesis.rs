@@ -64,6 +64,7 @@ impl Engine {
             Err(error) => return Err(error.into()),
         }
         self.planes.forget(name);
+        self.announce(name).await?;
         let plane = self.planes.find(name).await?;
         plane.ok_or_else(|| Status::internal("a new control plane cannot be found").into())
     }
@@ -74,7 +75,7 @@ impl Engine {
         let record = self.planes.record_with_quota(&tenant, quota)?;
         self.store.update_tenant(tenant.id, record).await?;
         self.planes.forget(name);
-        Ok(())
+        Ok(self.announce(name).await?)
     }
 
     /// Gives a control plane keys that somebody else keeps. Whatever was issued with others is worth nothing then.
@@ -83,6 +84,7 @@ impl Engine {
         if let Some(record) = self.planes.record_with_keys(&tenant, &keys)? {
             self.store.update_tenant(tenant.id, record).await?;
             self.planes.forget(name);
+            self.announce(name).await?;
         }
         Ok(())
     }
@@ -92,6 +94,7 @@ impl Engine {
         let Some(tenant) = self.store.tenant(name).await? else { return Ok(false) };
         let deleted = self.store.delete_tenant(tenant.id).await;
         self.planes.forget(name);
+        self.announce(name).await?;
         match deleted {
             Ok(()) => Ok(true),
             Err(StoreError::NoTenant) => Ok(false),

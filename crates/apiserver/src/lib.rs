@@ -35,6 +35,7 @@ mod owners;
 mod paths;
 mod present;
 mod read;
+mod replicas;
 pub mod route;
 pub mod service;
 mod stations;
