@@ -107,8 +107,15 @@ pub fn custom(with_status: bool) -> &'static Behaviour {
 
 static PLAIN: Behaviour = Behaviour::plain();
 static CUSTOM: Behaviour = Behaviour { generation: Generation::Body, ..Behaviour::plain() };
-static CUSTOM_WITH_STATUS: Behaviour =
-    Behaviour { generation: Generation::Body, status: StatusSplit::StatusOnly, ..Behaviour::plain() };
+static CUSTOM_WITH_STATUS: Behaviour = Behaviour {
+    generation: Generation::Body,
+    status: StatusSplit::StatusOnly,
+    // Nobody but its controllers says how a new object is.
+    create: |object| {
+        object.as_object_mut().map(|members| members.remove("status"));
+    },
+    ..Behaviour::plain()
+};
 
 impl Behaviour {
     const fn plain() -> Self {

@@ -185,6 +185,14 @@ fn custom_resources() {
     let mut updated = new.clone();
     custom(false).prepare_update(&mut updated, &old);
     assert_eq!(updated, json!({"metadata": {"generation": 3, "managedFields": []}, "spec": 2, "status": 2}));
+    for (with_status, expected) in [
+        (true, json!({"metadata": {"managedFields": [], "generation": 1}, "spec": 2})),
+        (false, json!({"metadata": {"managedFields": [], "generation": 1}, "spec": 2, "status": 2})),
+    ] {
+        let mut created = new.clone();
+        custom(with_status).prepare_create(&mut created);
+        assert_eq!(created, expected);
+    }
     let mut status = new;
     custom(true).prepare_status_update(&mut status, &old);
     assert_eq!(
