@@ -95,8 +95,8 @@ pub fn ingress(plane: &Plane, row: &Hosted, settings: &Settings) -> Wanted {
     )
 }
 
-const IMAGE: &str = concat!("hangar:", env!("CARGO_PKG_VERSION"));
-const EXPLAINED: &str = "served by hangar itself; no pods are made of this";
+pub const IMAGE: &str = concat!("hangar:", env!("CARGO_PKG_VERSION"));
+pub const EXPLAINED: &str = "served by hangar itself; no pods are made of this";
 
 pub fn workload(plane: &Plane, workload: Workload) -> Wanted {
     let (kind, name) = match workload {

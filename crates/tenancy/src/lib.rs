@@ -20,11 +20,13 @@ mod events;
 mod furniture;
 mod hooks;
 mod host;
+mod hub;
 mod install;
 mod kubeconfig;
 pub mod names;
 pub mod operations;
 mod operator;
+mod operator_stand_in;
 pub mod plane;
 mod removal;
 mod sync;
@@ -46,7 +48,9 @@ pub use operator::Operator;
 /// Prepares the hosting control plane of this process; any number of times.
 pub async fn prepare(engine: &Arc<Engine>, settings: &Settings) -> Result<(), runtime::Error> {
     engine.extend(Arc::new(Endpoints::new(engine.clone())));
-    install(&embedded::client(engine, &engine.config.hosting), settings).await
+    let client = embedded::client(engine, &engine.config.hosting);
+    install(&client, settings).await?;
+    operator_stand_in::show(&client, engine.now()).await
 }
 
 /// The loops of an installation whose control planes are tenants of this process.

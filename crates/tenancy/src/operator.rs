@@ -39,6 +39,8 @@ use crate::{credentials, embedded, furniture, names, removal};
 
 /// The key under which certificates of all control planes are looked at.
 const RENEWAL: &str = "_renewal";
+/// The key under which all control planes are looked at: something changed that concerns them all.
+const EVERYTHING: &str = "_everything";
 /// Often enough: certificates are renewed months before they expire.
 const RENEWAL_EVERY: Duration = Duration::from_secs(12 * 3_600);
 /// When something refused is tried again although nothing changed that we see.
@@ -89,8 +91,8 @@ impl Controller for Operator {
     }
 
     fn kinds(&self) -> Kinds {
-        let kinds = INSIDE.iter().chain(&OUTSIDE).chain(&[names::CONTROL_PLANES, names::HOOKS]);
-        Kinds::These(kinds.copied().map(CompactString::from).collect())
+        let kinds = INSIDE.iter().chain(&OUTSIDE).chain(&[names::CONTROL_PLANES, names::HOOKS]).copied();
+        Kinds::These(kinds.chain(self.host.kinds()).map(CompactString::from).collect())
     }
 
     fn triggers(&self, event: &Event, triggers: &mut Triggers) {
@@ -100,6 +102,13 @@ impl Controller for Operator {
         let key = &event.key;
         if event.is_of(names::CONTROL_PLANES) || event.is_of(names::HOOKS) {
             triggers.now(key.clone());
+            return;
+        }
+        if key.namespace == names::SYSTEM_NAMESPACE
+            && key.name == names::SYSTEM_CONFIG
+            && self.host.follows_settings()
+        {
+            triggers.now(Key::new(EVERYTHING, "", ""));
             return;
         }
         let concerned = match key.namespace.as_str() {
@@ -117,6 +126,7 @@ impl Controller for Operator {
     async fn reconcile(&self, context: &Context, request: &Request) -> Result<Next, Error> {
         match request.key.kind.as_str() {
             RENEWAL => self.renew(context).await,
+            EVERYTHING => look_at_all(context).await.map(|()| Next::Done),
             names::HOOKS => crate::hooks::changed(context, &request.key.name).await,
             _ => self.control_plane(context, &request.key.name).await,
         }
@@ -197,8 +207,8 @@ impl Operator {
                     "namespace": plane.namespace, "name": row.secret,
                     "key": row.key, "inClusterKey": row.in_cluster_key,
                 });
-                status["endpoint"] = self.host.doors(plane).off_cluster.into();
-                limits(plane, row, status, context.now);
+                status["endpoint"] = self.host.doors(plane).await?.off_cluster.into();
+                limits(row, self.host.store_note(plane).await?, status, context.now);
                 Ok(Next::Done)
             }
             None if plane.spec.r#type == Type::Host => {
@@ -211,13 +221,14 @@ impl Operator {
     async fn hosted(&self, context: &Context, plane: &Plane, row: &Hosted) -> Result<(), SyncError> {
         let host = self.host.as_ref();
         host.ensure(plane).await?;
-        let mut wanted =
-            vec![furniture::service(plane, row), furniture::ingress(plane, row, host.settings())];
-        wanted.extend(row.workloads.iter().map(|workload| furniture::workload(plane, *workload)));
+        let wanted = host.objects(plane, row).await?;
         let objects = try_join_all(wanted.iter().map(|one| sync::ensure(context, plane, one)));
         let (_, made) = futures::try_join!(credentials::ensure(host, context, plane, row), objects)?;
+        if !host.stands_in() {
+            return Ok(());
+        }
         let serving = host.serves(plane).await?;
-        let stand_ins = row.workloads.iter().zip(wanted.iter().zip(&made).skip(2));
+        let stand_ins = row.workloads.iter().zip(wanted.iter().zip(&made));
         try_join_all(stand_ins.map(async |(workload, (wanted, live))| {
             let status = furniture::workload_status(*workload, live, serving, context.now);
             if live.get("status") != Some(&status) {
@@ -246,6 +257,10 @@ impl Operator {
             write_status(context, plane, before, status).await?;
             return Ok(Some(Next::After(Duration::from_secs(15))));
         }
+        if plane.spec.r#type == Type::Ocm {
+            let inside = self.host.client(plane).await.map_err(Error::failed)?;
+            crate::hub::ensure(&inside).await?;
+        }
         let outcome = crate::hooks::run(self.host.as_ref(), context, plane, status).await?;
         let ready = if plane.spec.wait_for_post_create_hooks && !outcome.completed {
             Condition::waiting_for_hooks()
@@ -272,15 +287,23 @@ impl Operator {
             return Ok(Next::After(Duration::from_secs(due.abs_diff(now))));
         }
         self.renewed.store(now, Ordering::Relaxed);
-        for plane in context.list(names::CONTROL_PLANES, "").await? {
-            context.enqueue(Key::new(names::CONTROL_PLANES, "", meta::name(&plane)));
-        }
+        look_at_all(context).await?;
         Ok(Next::After(RENEWAL_EVERY))
     }
 }
 
+async fn look_at_all(context: &Context) -> Result<(), Error> {
+    for plane in context.list(names::CONTROL_PLANES, "").await? {
+        context.enqueue(Key::new(names::CONTROL_PLANES, "", meta::name(&plane)));
+    }
+    Ok(())
+}
+
+/// What may be said of a store that is not what was asked for.
+const STORE_NOTES: [&str; 2] = ["StoreDedicated", "StoreShared"];
+
 /// Says plainly what a control plane of this type does not do, and which wishes are not granted.
-fn limits(plane: &Plane, row: &Hosted, status: &mut Json, now: jiff::Timestamp) {
+fn limits(row: &Hosted, store: Option<Condition>, status: &mut Json, now: jiff::Timestamp) {
     match row.missing {
         Some(what) => {
             let condition = Condition::new("WorkloadsSupported", false, "NotImplemented", what);
@@ -288,11 +311,13 @@ fn limits(plane: &Plane, row: &Hosted, status: &mut Json, now: jiff::Timestamp) 
         }
         None => conditions::remove(status, "WorkloadsSupported"),
     }
-    if plane.spec.backend == "dedicated" {
-        let message = "the store is shared; the control plane has a range of keys of its own in it";
-        conditions::set(status, &Condition::new("StoreDedicated", false, "SharedStore", message), now);
-    } else {
-        conditions::remove(status, "StoreDedicated");
+    for r#type in STORE_NOTES {
+        match &store {
+            Some(note) if note.r#type == r#type => {
+                conditions::set(status, note, now);
+            }
+            _ => conditions::remove(status, r#type),
+        }
     }
 }
 

@@ -236,3 +236,73 @@ async fn an_adopted_cluster_that_is_gone_is_unavailable_and_can_be_deleted() {
     assert!(found["message"].as_str().unwrap().contains("spec.bootstrapSecretRef: required"), "{found}");
     f.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hub_has_its_kinds_from_the_beginning() {
+    let f = Fixture::new().await;
+    f.create_plane("hub", json!({"type": "ocm"})).await;
+    f.until_ready("hub").await;
+    let hub = f.tenant("hub");
+    for definition in crate::hub::definitions() {
+        let place =
+            Place::new("apiextensions.k8s.io/v1", "customresourcedefinitions", "", meta::name(definition));
+        let live = api::get(&hub, &place).await.unwrap().unwrap();
+        assert!(conditions::is_true(&live["status"], "Established"), "{live}");
+        let refused = conditions::find(&live["status"], "NonStructuralSchema");
+        assert!(refused.is_none_or(|one| one["status"] == "False"), "{live}");
+    }
+    let (cluster_api, work_api) =
+        ("cluster.open-cluster-management.io", "work.open-cluster-management.io/v1");
+    let create = async |object: Value| {
+        let place = api::place_of(&hub, &object, meta::namespace(&object)).await.unwrap().unwrap();
+        api::create(&hub, &place, &object).await
+    };
+    let cluster = create(json!({
+        "apiVersion": format!("{cluster_api}/v1"), "kind": "ManagedCluster", "metadata": {"name": "edge-1"},
+        "spec": {"hubAcceptsClient": true, "taints": [{"key": "gpu", "effect": "NoSelect"}]},
+    }))
+    .await
+    .unwrap();
+    assert_eq!(cluster["spec"]["leaseDurationSeconds"], 60, "defaults are there");
+    let set = create(json!({
+        "apiVersion": format!("{cluster_api}/v1beta2"), "kind": "ManagedClusterSet", "metadata": {"name": "all"},
+    }))
+    .await
+    .unwrap();
+    assert_eq!(set["spec"]["clusterSelector"]["selectorType"], "ExclusiveClusterSetLabel");
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "b"}});
+    let work = create(json!({
+        "apiVersion": work_api, "kind": "ManifestWork", "metadata": {"name": "w", "namespace": "default"},
+        "spec": {"workload": {"manifests": [map]}},
+    }))
+    .await
+    .unwrap();
+    assert_eq!(work["spec"]["workload"]["manifests"], json!([map]), "a manifest is kept as it is");
+    for (wrong, why) in [
+        (
+            json!({
+                "apiVersion": format!("{cluster_api}/v1"), "kind": "ManagedCluster", "metadata": {"name": "x"},
+                "spec": {"taints": [{"key": "gpu", "effect": "Never"}]},
+            }),
+            "Unsupported value: \"Never\"",
+        ),
+        (
+            json!({
+                "apiVersion": format!("{cluster_api}/v1beta1"), "kind": "Placement",
+                "metadata": {"name": "x", "namespace": "default"},
+            }),
+            "spec: Required value",
+        ),
+    ] {
+        let error = create(wrong).await.unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    // What is taken away comes back with the next look.
+    let name = "placements.cluster.open-cluster-management.io";
+    let place = Place::new("apiextensions.k8s.io/v1", "customresourcedefinitions", "", name);
+    api::delete(&hub, &place, None).await.unwrap();
+    f.until("it is gone", async |_| api::get(&hub, &place).await.unwrap().is_none().then_some(())).await;
+    f.patch("hub", json!({"metadata": {"labels": {"look": "again"}}})).await.unwrap();
+    f.until("it is back", async |_| api::get(&hub, &place).await.unwrap()).await;
+    f.close().await;
+}
