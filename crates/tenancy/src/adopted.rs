@@ -99,14 +99,14 @@ pub async fn hosting(
     let lasting = json!({"metadata": annotations, "type": "kubernetes.io/service-account-token"});
     sync::ensure(context, plane, &furniture::owned(plane, "Secret", &plane.name, lasting)).await?;
 
-    let server = host.hosting_door();
+    let (server, authority) = (host.hosting_door(), host.hosting_authority());
     let name = plane.name.as_str();
     let entry = Entry {
         cluster: name,
         user: name,
         context: name,
         server: &server,
-        authority: host.serving_authority(),
+        authority: &authority,
     };
     let live = context.get("secrets", &plane.namespace, SECRET).await?.unwrap_or_default();
     let kept = kubeconfig::secret_value(&live, IN_CLUSTER_KEY).filter(|text| entry.user_in(text).is_some());
@@ -159,13 +159,13 @@ pub async fn client(context: &Context, plane: &Plane) -> Result<kube::Client, Sy
     connect(&read_config(&text)?).await
 }
 
-fn read_config(text: &[u8]) -> Result<Kubeconfig, SyncError> {
+pub fn read_config(text: &[u8]) -> Result<Kubeconfig, SyncError> {
     let read = std::str::from_utf8(text).map_err(|error| error.to_string());
     let read = read.and_then(|text| Kubeconfig::from_yaml(text).map_err(|error| error.to_string()));
     read.map_err(|why| SyncError::Host(HostError::Refused(format!("the kubeconfig cannot be read: {why}"))))
 }
 
-async fn connect(config: &Kubeconfig) -> Result<kube::Client, SyncError> {
+pub async fn connect(config: &Kubeconfig) -> Result<kube::Client, SyncError> {
     let wrong =
         |why: String| SyncError::Host(HostError::Refused(format!("the kubeconfig cannot be used: {why}")));
     if config.auth_infos.iter().any(|user| user.auth_info.as_ref().is_some_and(|user| user.exec.is_some())) {

@@ -38,10 +38,11 @@ pub async fn ensure(
     plane: &Plane,
     row: &Hosted,
 ) -> Result<(), SyncError> {
-    let doors = host.doors(plane);
+    let doors = host.doors(plane).await?;
     let (cluster, user, name) = row.naming.of(&plane.name);
-    let authority = host.serving_authority();
-    let entry = |server| Entry { cluster: &cluster, user: &user, context: &name, server, authority };
+    let authority = host.serving_authority(plane).await?;
+    let entry =
+        |server| Entry { cluster: &cluster, user: &user, context: &name, server, authority: &authority };
     let mut wishes = vec![Wish { key: row.key, entry: entry(&doors.off_cluster), subject: ADMIN }];
     if !row.in_cluster_key.is_empty() {
         wishes.push(Wish { key: row.in_cluster_key, entry: entry(&doors.in_cluster), subject: ADMIN });
@@ -57,8 +58,10 @@ pub async fn ensure(
         let wish = Wish { key: "kubeconfig", entry, subject: CONTROLLER_MANAGER };
         kubeconfigs(host, context, plane, "cm-kubeconfig", &[wish], Vec::new()).await?;
         let shown = host.certificates(plane).await?;
-        let data = shown.into_iter().map(|(key, text)| (key.to_owned(), text.into_bytes())).collect();
-        sync::ensure(context, plane, &secret(plane, "k8s-certs", data)).await?;
+        if !shown.is_empty() {
+            let data = shown.into_iter().map(|(key, text)| (key.to_owned(), text.into_bytes())).collect();
+            sync::ensure(context, plane, &secret(plane, "k8s-certs", data)).await?;
+        }
     }
     Ok(())
 }

@@ -12,9 +12,12 @@ use auth::user::UserInfo;
 use http::HeaderValue;
 use store::Revision;
 
+use crate::conditions::Condition;
+use crate::furniture::{self, Wanted};
 use crate::host::{Doors, Host, HostError, Settings, Subject};
 use crate::names;
 use crate::plane::Plane;
+use crate::types::Hosted;
 
 pub struct Embedded {
     engine: Arc<Engine>,
@@ -119,11 +122,23 @@ impl Host for Embedded {
         }
     }
 
-    fn settings(&self) -> &Settings {
-        &self.settings
+    async fn objects(&self, plane: &Plane, row: &Hosted) -> Result<Vec<Wanted>, HostError> {
+        let doors = [furniture::service(plane, row), furniture::ingress(plane, row, &self.settings)];
+        let workloads = row.workloads.iter().map(|workload| furniture::workload(plane, *workload));
+        Ok(workloads.chain(doors).collect())
     }
 
-    fn doors(&self, plane: &Plane) -> Doors {
+    fn stands_in(&self) -> bool {
+        true
+    }
+
+    async fn store_note(&self, plane: &Plane) -> Result<Option<Condition>, HostError> {
+        let message = "the store is shared; the control plane has a range of keys of its own in it";
+        let note = Condition::new("StoreDedicated", false, "SharedStore", message);
+        Ok((plane.spec.backend == "dedicated").then_some(note))
+    }
+
+    async fn doors(&self, plane: &Plane) -> Result<Doors, HostError> {
         let Settings { domain, external_port, .. } = &self.settings;
         let door = if self.resolvable {
             format!("https://{}.{domain}:{external_port}", plane.name)
@@ -131,18 +146,18 @@ impl Host for Embedded {
             format!("{}/control-planes/{}", self.hosting_door(), plane.name)
         };
         // There is no cluster to be inside of: what is on this machine uses the same door.
-        Doors { in_cluster: door.clone(), off_cluster: door }
+        Ok(Doors { in_cluster: door.clone(), off_cluster: door })
     }
 
-    fn serving_authority(&self) -> &str {
-        &self.engine.config.serving_authority
+    async fn serving_authority(&self, _: &Plane) -> Result<String, HostError> {
+        Ok(self.hosting_authority())
     }
 
     async fn certificates(&self, plane: &Plane) -> Result<Vec<(&'static str, String)>, HostError> {
         let own = self.own(plane).await?;
         // Public halves only: who can read this Secret needs no means to become anybody.
         Ok(vec![
-            ("ca.crt", self.serving_authority().to_owned()),
+            ("ca.crt", self.hosting_authority()),
             ("client-ca.crt", own.authority.certificate_pem()),
             ("jwks.json", own.issuer.keys_document().to_string()),
         ])
@@ -179,6 +194,10 @@ impl Host for Embedded {
 
     fn hosting_door(&self) -> String {
         format!("https://{}", self.engine.config.address)
+    }
+
+    fn hosting_authority(&self) -> String {
+        self.engine.config.serving_authority.clone()
     }
 }
 

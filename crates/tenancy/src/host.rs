@@ -5,7 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use auth::pki::Issued;
 
+use crate::conditions::Condition;
+use crate::furniture::Wanted;
 use crate::plane::Plane;
+use crate::types::Hosted;
 
 /// How the control planes of an installation are reached, by its `kubeflex-config`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,14 +66,31 @@ pub trait Host: Send + Sync + 'static {
     /// Takes it away with all that is in it. Nothing happens to one that was made for another object.
     async fn remove(&self, plane: &Plane) -> Result<(), HostError>;
 
-    fn settings(&self) -> &Settings;
+    /// What it has in the hosting control plane beside Secrets: doors, workloads, volumes.
+    async fn objects(&self, plane: &Plane, row: &Hosted) -> Result<Vec<Wanted>, HostError>;
 
-    fn doors(&self, plane: &Plane) -> Doors;
+    /// Whether workloads only stand for what is done elsewhere, so that their status is the operator's to write.
+    fn stands_in(&self) -> bool;
+
+    /// What to say of where it is stored, if that is not what its spec asks for.
+    async fn store_note(&self, plane: &Plane) -> Result<Option<Condition>, HostError>;
+
+    /// Kinds in its namespace that are the operator's to keep right, beside those that every host has.
+    fn kinds(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// Whether a change of `kubeflex-config` concerns all control planes.
+    fn follows_settings(&self) -> bool {
+        false
+    }
+
+    async fn doors(&self, plane: &Plane) -> Result<Doors, HostError>;
 
     /// PEM: whom clients of its doors trust.
-    fn serving_authority(&self) -> &str;
+    async fn serving_authority(&self, plane: &Plane) -> Result<String, HostError>;
 
-    /// What else the Secret `k8s-certs` has to show.
+    /// What the Secret `k8s-certs` has to show, if that is for the operator to write.
     async fn certificates(&self, plane: &Plane) -> Result<Vec<(&'static str, String)>, HostError>;
 
     async fn issue(
@@ -92,6 +112,8 @@ pub trait Host: Send + Sync + 'static {
     /// A client that may do everything in it.
     async fn client(&self, plane: &Plane) -> Result<kube::Client, HostError>;
 
-    /// The same for the hosting control plane, with a token for a service account there.
+    /// Where the hosting control plane itself is reached with a token, and whom its clients trust (PEM).
     fn hosting_door(&self) -> String;
+
+    fn hosting_authority(&self) -> String;
 }
