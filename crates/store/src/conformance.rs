@@ -92,6 +92,7 @@ macro_rules! conformance {
                 a_fork_is_equal_and_separate, a_fork_of_the_past, a_fork_of_a_fork, a_fork_outlives_its_source,
                 a_fork_is_whole_after_reopening, a_fork_can_be_watched, an_export_comes_back,
                 an_export_is_of_one_moment, damaged_exports_make_nothing, names_of_copies_must_be_free,
+                a_moment_has_its_revision,
             }
             compaction::{
                 keeps_what_is, refuses_what_it_dropped, under_load_watches_are_whole_or_cut, by_size,

@@ -259,6 +259,17 @@ pub trait Store: Send + Sync + 'static {
     /// The tenant's current revision: at least that of every write acknowledged before the call.
     async fn revision(&self, tenant: TenantId) -> Result<Revision, StoreError>;
 
+    /// The revision that was the tenant's current one at a moment, for as long as history tells
+    /// ([`StoreError::Compacted`] after that). None from an engine that keeps no times.
+    async fn revision_at(
+        &self,
+        tenant: TenantId,
+        moment: std::time::SystemTime,
+    ) -> Result<Option<Revision>, StoreError> {
+        let _ = (tenant, moment);
+        Ok(None)
+    }
+
     /// Changes of `scope` after `from`, for as long as the tenant and the server live. From 0 is from the beginning,
     /// which is [`StoreError::Compacted`] once the beginning is; from beyond the present is [`StoreError::Future`].
     async fn watch(&self, tenant: TenantId, scope: Scope, from: Revision) -> Result<Watch, StoreError>;

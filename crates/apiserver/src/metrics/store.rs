@@ -154,6 +154,14 @@ impl Store for Measured {
         measured!(self, Revision, self.inner.revision(tenant))
     }
 
+    async fn revision_at(
+        &self,
+        tenant: TenantId,
+        moment: std::time::SystemTime,
+    ) -> Result<Option<Revision>, StoreError> {
+        measured!(self, Revision, self.inner.revision_at(tenant, moment))
+    }
+
     async fn watch(&self, tenant: TenantId, scope: Scope, from: Revision) -> Result<Watch, StoreError> {
         measured!(self, Watch, self.inner.watch(tenant, scope, from))
     }

@@ -248,3 +248,46 @@ pub async fn names_of_copies_must_be_free(harness: Arc<impl Harness>) {
     let (events, _) = until(&mut watch, revision).await;
     assert_eq!(tell(&events), Vec::<String>::new());
 }
+
+/// Only for engines that keep times.
+pub async fn a_moment_has_its_revision(harness: Arc<impl Harness>) {
+    let f = Fixture::new(&*harness).await;
+    let moment = async || {
+        // Clocks count in steps, and an engine may have a clock of its own.
+        tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+        let now = std::time::SystemTime::now();
+        tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+        now
+    };
+    let mut seen = vec![(moment().await, f.revision().await)];
+    for value in ["one", "two", "three"] {
+        f.put("a", value).await;
+        f.put("b", value).await;
+        seen.push((moment().await, f.revision().await));
+    }
+    if f.store.revision_at(f.tenant, seen[0].0).await.unwrap().is_none() {
+        return;
+    }
+    for (moment, revision) in &seen {
+        assert_eq!(f.store.revision_at(f.tenant, *moment).await.unwrap(), Some(*revision));
+    }
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
+    assert_eq!(f.store.revision_at(f.tenant, later).await.unwrap(), Some(f.revision().await));
+    let early = f.store.revision_at(f.tenant, std::time::UNIX_EPOCH).await;
+    // Before its beginning there was nothing, or the beginning.
+    assert!(
+        early.as_ref().map_or_else(
+            |error| matches!(error, StoreError::Compacted { .. }),
+            |found| *found <= Some(seen[0].1)
+        ),
+        "{early:?}"
+    );
+    let nobody = f.store.revision_at(TenantId(u64::MAX >> 1), seen[0].0).await;
+    assert!(matches!(nobody, Err(StoreError::NoTenant)), "{nobody:?}");
+    // What is read at such a revision is what was there then.
+    let (past, revision) = seen[1];
+    let at = f.store.revision_at(f.tenant, past).await.unwrap();
+    assert_eq!(at, Some(revision));
+    let g = fork(&f, at, "past").await;
+    assert_eq!(g.store.get(g.tenant, &super::key("a")).await.unwrap().unwrap().value, "one");
+}

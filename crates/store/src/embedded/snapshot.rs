@@ -56,6 +56,28 @@ pub(super) const LIVES: i64 = 0;
 pub(super) const IMPORTING: i64 = 1;
 pub(super) const DYING: i64 = 2;
 
+/// Whether the log still reaches back to a moment, in milliseconds.
+pub(super) fn is_kept(connection: &Connection, moment: i64) -> rusqlite::Result<bool> {
+    if counter(connection, "compacted")? == 0 {
+        return Ok(true);
+    }
+    let mut query = connection.prepare_cached("SELECT time FROM log ORDER BY position LIMIT 1")?;
+    let oldest = query.query_row([], |row| row.get::<_, i64>(0)).optional()?;
+    Ok(oldest.is_none_or(|oldest| oldest <= moment))
+}
+
+/// The first revision of a tenant that was made after a moment.
+pub(super) fn first_after(
+    connection: &Connection,
+    tenant: TenantId,
+    moment: i64,
+) -> rusqlite::Result<Option<Revision>> {
+    connection
+        .prepare_cached("SELECT revision FROM log WHERE tenant = ?1 AND time > ?2 ORDER BY revision LIMIT 1")?
+        .query_row(rusqlite::params![integer(tenant.0), moment], |row| revision(row, 0))
+        .optional()
+}
+
 pub(super) fn tenant(connection: &Connection, id: TenantId) -> rusqlite::Result<Option<TenantRow>> {
     connection
         .prepare_cached(

@@ -1,5 +1,7 @@
 //! The interface, told in terms of the engine's parts.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use compact_str::CompactString;
@@ -107,6 +109,28 @@ impl Store for Embedded {
 
     async fn revision(&self, tenant: TenantId) -> Result<Revision, StoreError> {
         self.readers.short(|connection| Ok(living(connection, tenant)?.revision)).await
+    }
+
+    async fn revision_at(
+        &self,
+        tenant: TenantId,
+        moment: SystemTime,
+    ) -> Result<Option<Revision>, StoreError> {
+        let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let moment = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+        self.readers
+            .short(move |connection| {
+                let row = living(connection, tenant)?;
+                let kept = snapshot::is_kept(connection, moment).map_err(store_error)?;
+                let next = snapshot::first_after(connection, tenant, moment).map_err(store_error)?;
+                // Revisions of a tenant leave nothing out: before the next one was the one before it.
+                let found = next.map_or(row.revision, |next| Revision(next.0.saturating_sub(1)));
+                if !kept || found < row.oldest || found == Revision(0) {
+                    return Err(StoreError::Compacted { asked: found, oldest: row.oldest });
+                }
+                Ok(Some(found))
+            })
+            .await
     }
 
     async fn watch(&self, tenant: TenantId, scope: Scope, from: Revision) -> Result<Watch, StoreError> {
