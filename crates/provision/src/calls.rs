@@ -1,0 +1,78 @@
+//! Calls to a cloud, each limited and counted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use objects::CompactString;
+
+use crate::failure::{Class, Failure};
+use crate::limits::Bucket;
+use crate::metrics::Metrics;
+
+/// What a call is for, in the words of ACK's metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum OperationType {
+    Create,
+    ReadOne,
+    ReadMany,
+    Update,
+    Delete,
+    GetAttributes,
+    SetAttributes,
+}
+
+impl OperationType {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OperationType::Create => "CREATE",
+            OperationType::ReadOne => "READ_ONE",
+            OperationType::ReadMany => "READ_MANY",
+            OperationType::Update => "UPDATE",
+            OperationType::Delete => "DELETE",
+            OperationType::GetAttributes => "GET_ATTRIBUTES",
+            OperationType::SetAttributes => "SET_ATTRIBUTES",
+        }
+    }
+}
+
+/// Longer than this nobody waits for a token: the worker is given to others.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The way to a cloud for one object in one pass.
+#[derive(Clone)]
+pub struct Calls {
+    bucket: Arc<Bucket>,
+    metrics: Arc<Metrics>,
+    service: CompactString,
+}
+
+impl Calls {
+    pub fn new(bucket: Arc<Bucket>, metrics: Arc<Metrics>, service: impl Into<CompactString>) -> Calls {
+        Calls { bucket, metrics, service: service.into() }
+    }
+
+    /// Makes one call when the account bears it. `operation` is the cloud's name of it, such as `CreateBucket`.
+    pub async fn make<T>(
+        &self,
+        purpose: OperationType,
+        operation: &str,
+        call: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        if let Err(wait) = self.bucket.acquire(PATIENCE).await {
+            let message = format!("{operation} waits: too many calls to this account already");
+            return Err(Failure::new(Class::Waiting(wait), "RateLimited", message));
+        }
+        self.metrics.called(&self.service, purpose, operation);
+        let result = call.await;
+        match &result {
+            Err(failure) => {
+                self.metrics.failed(&self.service, operation, failure);
+                if failure.class == Class::Throttled {
+                    self.bucket.refused();
+                }
+            }
+            Ok(_) => self.bucket.accepted(),
+        }
+        result
+    }
+}

@@ -1,0 +1,145 @@
+//! What would have to be done, as plain values: changes by field, and the calls that make them.
+//!
+//! Planning and executing are apart: drivers make plans, this module says what may be done of one (what converges,
+//! what drifted, what somebody has to approve), the engine executes the rest, and anybody can look at one.
+
+pub mod drift;
+pub mod guard;
+
+use objects::Value;
+use serde::Serialize;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+/// A field that is not as desired.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// Such as `spec.tags` or `spec.rules[2].port`.
+    pub path: String,
+    /// As it is; null if it is not set. Nothing of a sensitive field.
+    pub from: Value,
+    /// As it should be; null if it should not be set. Nothing of a sensitive field.
+    pub to: Value,
+    #[serde(skip_serializing_if = "is_false")]
+    pub sensitive: bool,
+    /// Cannot be changed in place: the resource has to be replaced.
+    #[serde(skip_serializing_if = "is_false")]
+    pub replaces: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl Change {
+    pub fn new(path: impl Into<String>, from: Value, to: Value) -> Change {
+        Change { path: path.into(), from, to, sensitive: false, replaces: false }
+    }
+
+    /// Of a field whose values must not be seen.
+    pub fn sensitive(path: impl Into<String>) -> Change {
+        Change { sensitive: true, ..Change::new(path, Value::Null, Value::Null) }
+    }
+
+    /// The same field with the same values on both sides has the same fingerprint.
+    pub fn fingerprint(&self) -> String {
+        digest(&json!([self.path, self.from, self.to]))
+    }
+}
+
+/// Short enough for an annotation, long enough not to meet another by chance.
+fn digest(value: &Value) -> String {
+    let hash = Sha256::digest(value.to_string().as_bytes());
+    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What a driver would do about an object.
+#[derive(Clone, Debug)]
+pub struct Plan<N> {
+    /// Empty for a resource that is not there yet, where everything is to be set.
+    pub changes: Vec<Change>,
+    /// The calls that would be made, as the cloud calls them: `s3:PutBucketTagging`.
+    pub calls: Vec<String>,
+    /// For the driver itself.
+    pub note: N,
+}
+
+impl<N> Plan<N> {
+    pub fn new(changes: Vec<Change>, calls: Vec<String>, note: N) -> Plan<N> {
+        Plan { changes, calls, note }
+    }
+
+    /// Whether any change can only be made by replacing the resource.
+    pub fn replaces(&self) -> bool {
+        self.changes.iter().any(|change| change.replaces)
+    }
+}
+
+/// What would be done with a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verb {
+    Nothing,
+    Create,
+    Adopt,
+    Update,
+    Replace,
+    Delete,
+    /// Only the object goes; the resource stays.
+    Release,
+}
+
+/// A plan for people and programs to look at. No secrets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Preview {
+    pub verb: Verb,
+    /// Where: account and region, or provider.
+    pub place: String,
+    pub changes: Vec<Change>,
+    pub calls: Vec<String>,
+    /// What is to be known beside it: fields that do not converge, what is waited for.
+    pub remarks: Vec<String>,
+}
+
+impl Preview {
+    /// What somebody approves of: the same plan has the same one.
+    pub fn fingerprint(&self) -> String {
+        digest(&json!([self.verb, self.place, self.changes, self.calls]))
+    }
+}
+
+/// Values in messages are for orientation; the object and the cloud have them in full.
+pub fn brief(value: &Value) -> String {
+    const LONGEST: usize = 60;
+    let text = value.to_string();
+    if text.chars().count() <= LONGEST {
+        return text;
+    }
+    text.chars().take(LONGEST).chain(['…']).collect()
+}
+
+/// One line for each change, such as `spec.size: wanted 3, found 2`.
+pub fn describe(changes: &[Change]) -> String {
+    let one = |change: &Change| match change.sensitive {
+        true => format!("{}: differs", change.path),
+        false => format!("{}: wanted {}, found {}", change.path, brief(&change.to), brief(&change.from)),
+    };
+    changes.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fingerprints_and_descriptions() {
+        let change = Change::new("spec.a", json!(1), json!(2));
+        assert_eq!(change.fingerprint(), change.clone().fingerprint());
+        assert_ne!(change.fingerprint(), Change::new("spec.a", json!(1), json!(3)).fingerprint());
+        assert_eq!(
+            describe(&[change, Change::sensitive("spec.p")]),
+            "spec.a: wanted 2, found 1; spec.p: differs"
+        );
+        assert_eq!(brief(&json!("x".repeat(100))).chars().count(), 61);
+    }
+}

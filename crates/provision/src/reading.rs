@@ -1,0 +1,149 @@
+//! Reading other objects, and being woken when they change.
+//!
+//! Whoever reads an object that matters to it is noted under it before the read, so that no change falls between
+//! the two. The notes are a bounded index in memory: what is dropped from it, or lost with the process, costs time
+//! (until the next look), never truth.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use objects::{CompactString, Value};
+use parking_lot::Mutex;
+use quick_cache::sync::Cache;
+use runtime::{Context, Fleet, Key};
+
+use crate::failure::Failure;
+
+/// Objects that others are noted under.
+const TARGETS: usize = 65_536;
+/// Dependants noted under one object. More than these find out at their next look.
+const DEPENDANTS: usize = 4_096;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Target {
+    control_plane: CompactString,
+    key: Key,
+}
+
+/// Who is to be woken by what.
+pub struct Dependants {
+    index: Cache<Target, Arc<Mutex<BTreeSet<Key>>>>,
+}
+
+impl Default for Dependants {
+    fn default() -> Self {
+        Dependants { index: Cache::new(TARGETS) }
+    }
+}
+
+impl Dependants {
+    pub fn note(&self, control_plane: &str, target: Key, dependant: &Key) {
+        let target = Target { control_plane: control_plane.into(), key: target };
+        let noted = self.index.get_or_insert_with(&target, || Ok::<_, ()>(Arc::default()));
+        let Ok(noted) = noted else { return };
+        let mut noted = noted.lock();
+        if noted.len() < DEPENDANTS {
+            noted.insert(dependant.clone());
+        }
+    }
+
+    /// Everybody who is noted under an object. They note themselves again if it still matters to them.
+    pub fn take(&self, control_plane: &str, target: &Key) -> BTreeSet<Key> {
+        let target = Target { control_plane: control_plane.into(), key: target.clone() };
+        let Some((_, noted)) = self.index.remove(&target) else { return BTreeSet::new() };
+        std::mem::take(&mut *noted.lock())
+    }
+
+    pub fn is_target(&self, control_plane: &str, target: &Key) -> bool {
+        self.index.contains_key(&Target { control_plane: control_plane.into(), key: target.clone() })
+    }
+}
+
+/// Where objects are read from.
+#[async_trait]
+pub trait Source: Send + Sync {
+    async fn get(&self, key: &Key) -> Result<Option<Value>, runtime::Error>;
+    async fn list(&self, kind: &str, namespace: &str) -> Result<Vec<Value>, runtime::Error>;
+}
+
+#[async_trait]
+impl Source for Context {
+    async fn get(&self, key: &Key) -> Result<Option<Value>, runtime::Error> {
+        Context::get(self, &key.kind, &key.namespace, &key.name).await
+    }
+
+    async fn list(&self, kind: &str, namespace: &str) -> Result<Vec<Value>, runtime::Error> {
+        Context::list(self, kind, namespace).await
+    }
+}
+
+/// One control plane of a fleet, outside of any reconcile.
+pub struct FleetSource<'a> {
+    pub fleet: &'a dyn Fleet,
+    pub control_plane: &'a str,
+}
+
+#[async_trait]
+impl Source for FleetSource<'_> {
+    async fn get(&self, key: &Key) -> Result<Option<Value>, runtime::Error> {
+        Ok(self.fleet.get(self.control_plane, key).await?)
+    }
+
+    async fn list(&self, kind: &str, namespace: &str) -> Result<Vec<Value>, runtime::Error> {
+        Ok(self.fleet.list(self.control_plane, kind, namespace).await?)
+    }
+}
+
+/// Reads objects of one control plane on behalf of one of them.
+pub struct Reader<'a> {
+    source: &'a dyn Source,
+    control_plane: &'a str,
+    noting: Option<(&'a Dependants, &'a Key)>,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(
+        source: &'a dyn Source,
+        control_plane: &'a str,
+        noting: Option<(&'a Dependants, &'a Key)>,
+    ) -> Self {
+        Reader { source, control_plane, noting }
+    }
+
+    /// An object that matters: when it comes, changes or goes, the object that this is read for is looked at again.
+    pub async fn get(&self, kind: &str, namespace: &str, name: &str) -> Result<Option<Value>, Failure> {
+        let key = Key::new(kind, namespace, name);
+        if let Some((dependants, dependant)) = self.noting {
+            dependants.note(self.control_plane, key.clone(), dependant);
+        }
+        Ok(self.source.get(&key).await?)
+    }
+
+    /// An object as it is now; its changes are noticed at the next look.
+    pub async fn peek(&self, kind: &str, namespace: &str, name: &str) -> Result<Option<Value>, Failure> {
+        Ok(self.source.get(&Key::new(kind, namespace, name)).await?)
+    }
+
+    /// All objects of a kind, in a namespace or (empty) in all. None of a kind that is not there.
+    pub async fn list(&self, kind: &str, namespace: &str) -> Result<Vec<Value>, Failure> {
+        Ok(self.source.list(kind, namespace).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependants_are_taken_once() {
+        let (dependants, secret) = (Dependants::default(), Key::new("secrets", "ns", "s"));
+        dependants.note("a", secret.clone(), &Key::new("things", "ns", "one"));
+        dependants.note("a", secret.clone(), &Key::new("things", "ns", "one"));
+        dependants.note("b", secret.clone(), &Key::new("things", "ns", "two"));
+        assert!(dependants.is_target("a", &secret));
+        assert_eq!(dependants.take("a", &secret).len(), 1);
+        assert!(dependants.take("a", &secret).is_empty());
+        assert_eq!(dependants.take("b", &secret).len(), 1);
+    }
+}
