@@ -1,3 +1,3 @@
 #![cfg_attr(fuzzing, no_main)]
 
-hangar_fuzz::fuzz!("audit_policy");
+fuzz::fuzz!("audit_policy");

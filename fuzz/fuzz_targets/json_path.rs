@@ -1,3 +1,3 @@
 #![cfg_attr(fuzzing, no_main)]
 
-hangar_fuzz::fuzz!("json_path");
+fuzz::fuzz!("json_path");

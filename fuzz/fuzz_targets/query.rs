@@ -1,3 +1,3 @@
 #![cfg_attr(fuzzing, no_main)]
 
-hangar_fuzz::fuzz!("query");
+fuzz::fuzz!("query");

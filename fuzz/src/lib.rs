@@ -2,7 +2,7 @@
 //!
 //! A target is a function of bytes that must not panic, hang or break the promise it checks. [`TARGETS`] is the table
 //! of them, each with a few inputs to begin from. They run in three ways: under libFuzzer (`cargo fuzz run NAME`,
-//! which needs nightly), as an ordinary test on stable that mutates the seeds for a second each (`cargo test --lib`),
+//! which needs nightly), as an ordinary test on stable that mutates the seeds for a second each (`cargo nextest run -p fuzz`),
 //! and over files (`cargo run --bin NAME FILE...`), to look at a crash again.
 //!
 //! Inputs of several parts are separated by the byte 0xFF, which no text contains.

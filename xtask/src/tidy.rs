@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// Our crates from the purest to the product, as in ARCHITECTURE.md. A crate may know those before it, not those
 /// after it.
-const ORDER: [&str; 22] = [
+const ORDER: [&str; 23] = [
     "objects",
     "schemas",
     "rules",
@@ -32,6 +32,7 @@ const ORDER: [&str; 22] = [
     "aws",
     "terraform",
     "hangar",
+    "fuzz",
     "xtask",
     "end-to-end",
 ];
