@@ -1,0 +1,143 @@
+//! One call over the wire: its name, its time, the size of its answer, and what went wrong in our words.
+
+use std::error::Error;
+use std::time::Duration;
+
+use http::uri::PathAndQuery;
+use tokio::sync::watch;
+use tonic::client::Grpc;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use super::{Limits, PluginError};
+use crate::protocol::{Call, Version};
+
+/// A process that dies takes its connection first; how it died is known a moment later.
+const OBITUARY: Duration = Duration::from_millis(500);
+/// Of what a provider says when it fails.
+const LONGEST_REASON: usize = 1_000;
+
+/// Asks one process. Cheap to clone.
+#[derive(Clone)]
+pub struct Caller {
+    channel: Channel,
+    version: Version,
+    limits: Limits,
+    ended: watch::Receiver<Option<String>>,
+}
+
+impl Caller {
+    pub fn new(
+        channel: Channel,
+        version: Version,
+        limits: Limits,
+        ended: watch::Receiver<Option<String>>,
+    ) -> Caller {
+        Caller { channel, version, limits, ended }
+    }
+
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// How the process ended, once it has.
+    pub fn ended(&self) -> Option<String> {
+        self.ended.borrow().clone()
+    }
+
+    fn client(&self) -> Grpc<Channel> {
+        Grpc::new(self.channel.clone()).max_decoding_message_size(self.limits.answer_bytes)
+    }
+
+    pub async fn unary<Q, A>(&self, call: Call, question: Q, time: Duration) -> Result<A, PluginError>
+    where
+        Q: prost::Message + Send + Sync + 'static,
+        A: prost::Message + Default + Send + Sync + 'static,
+    {
+        let mut client = self.client();
+        let path = PathAndQuery::from_static(call.path(self.version));
+        let asked = async {
+            client.ready().await.map_err(|error| Status::unavailable(causes(&error)))?;
+            client.unary(Request::new(question), path, ProstCodec::<Q, A>::default()).await
+        };
+        match tokio::time::timeout(time, asked).await {
+            Ok(Ok(answer)) => Ok(answer.into_inner()),
+            Ok(Err(status)) => Err(self.explain(call, status).await),
+            Err(_) => Err(PluginError::TimedOut { call: call.name(), after: time }),
+        }
+    }
+
+    pub async fn stream<Q, A>(
+        &self,
+        call: Call,
+        question: Q,
+        time: Duration,
+    ) -> Result<Streaming<A>, PluginError>
+    where
+        Q: prost::Message + Send + Sync + 'static,
+        A: prost::Message + Default + Send + Sync + 'static,
+    {
+        let mut client = self.client();
+        let path = PathAndQuery::from_static(call.path(self.version));
+        let asked = async {
+            client.ready().await.map_err(|error| Status::unavailable(causes(&error)))?;
+            client.server_streaming(Request::new(question), path, ProstCodec::<Q, A>::default()).await
+        };
+        match tokio::time::timeout(time, asked).await {
+            Ok(Ok(answer)) => Ok(answer.into_inner()),
+            Ok(Err(status)) => Err(self.explain(call, status).await),
+            Err(_) => Err(PluginError::TimedOut { call: call.name(), after: time }),
+        }
+    }
+
+    /// What a failed call means.
+    pub async fn explain(&self, call: Call, status: Status) -> PluginError {
+        let call = call.name();
+        let mut ended = self.ended.clone();
+        let transport =
+            status.source().is_some() || matches!(status.code(), Code::Unavailable | Code::Unknown);
+        if transport
+            && let Ok(Ok(status)) = tokio::time::timeout(OBITUARY, ended.wait_for(Option::is_some)).await
+        {
+            let status = status.clone().unwrap_or_default();
+            return PluginError::Died { call, status };
+        }
+        let message = status.message();
+        match status.code() {
+            Code::Unimplemented => PluginError::Unsupported { call },
+            // Tonic's own word for an answer over the limit.
+            Code::OutOfRange => PluginError::TooLarge { call, most: self.limits.answer_bytes },
+            Code::Unavailable => PluginError::Died { call, status: "its connection broke".into() },
+            Code::Internal if message.contains("decode") => {
+                PluginError::Nonsense { call, reason: "it is not valid protobuf".into() }
+            }
+            code => {
+                let reason: String = message.chars().take(LONGEST_REASON).collect();
+                PluginError::Failed {
+                    call,
+                    reason: if reason.is_empty() { code.to_string() } else { reason },
+                }
+            }
+        }
+    }
+}
+
+/// An error with what is behind it, in one line.
+pub fn causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let said = cause.to_string();
+        if !text.ends_with(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        next = cause.source();
+    }
+    text
+}

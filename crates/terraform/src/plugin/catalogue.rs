@@ -1,0 +1,162 @@
+//! What a provider has: its schemas, kept as it sent them and decoded one at a time when somebody asks.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use prost::bytes::Bytes;
+use quick_cache::sync::Cache;
+
+use super::PluginError;
+use crate::diagnostic::Diagnostics;
+use crate::protocol::Version;
+use crate::protocol::messages::{self, GetProviderSchemaResponse, ServerCapabilities};
+use crate::schema::Schema;
+use crate::value::Type;
+
+/// Decoded schemas that are kept; whoever uses one holds it anyway.
+const DECODED: usize = 256;
+
+/// The schemas of one provider binary, shared by all of its processes and by all tenants.
+pub struct Catalogue {
+    version: Version,
+    pub capabilities: ServerCapabilities,
+    pub provider: Arc<Schema>,
+    /// Where the provider wants to know who asks.
+    pub meta: Option<Arc<Schema>>,
+    resources: BTreeMap<String, Vec<u8>>,
+    data_sources: BTreeMap<String, Vec<u8>>,
+    ephemeral: BTreeMap<String, Vec<u8>>,
+    lists: BTreeMap<String, Vec<u8>>,
+    functions: BTreeMap<String, messages::Function>,
+    identities: BTreeMap<String, Arc<IdentitySchema>>,
+    decoded: Cache<(Section, String), Arc<Schema>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Section {
+    Resource,
+    DataSource,
+    Ephemeral,
+    List,
+}
+
+/// What tells one resource of a type from another, for providers that say so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdentitySchema {
+    pub version: i64,
+    pub attributes: BTreeMap<String, IdentityAttribute>,
+    pub ty: Type,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentityAttribute {
+    pub ty: Type,
+    pub required_for_import: bool,
+}
+
+impl Catalogue {
+    pub(super) fn decode(
+        answer: GetProviderSchemaResponse,
+        identities: HashMap<String, messages::IdentitySchema>,
+        version: Version,
+    ) -> Result<Catalogue, PluginError> {
+        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        let provider = match answer.provider.as_ref() {
+            [] => Schema::empty(),
+            bytes => Schema::decode(bytes, version)?,
+        };
+        let meta = answer.provider_meta.as_ref().filter(|bytes: &&Bytes| !bytes.is_empty());
+        // Some send a message with nothing in it for "none".
+        let meta = meta.and_then(|bytes| Schema::decode(bytes, version).ok());
+        let mut known = BTreeMap::new();
+        for (name, schema) in identities {
+            known.insert(name, Arc::new(IdentitySchema::decode(schema)?));
+        }
+        Ok(Catalogue {
+            version,
+            capabilities: answer.server_capabilities.unwrap_or_default(),
+            provider: Arc::new(provider),
+            meta: meta.map(Arc::new),
+            resources: answer.resource_schemas.into_iter().collect(),
+            data_sources: answer.data_source_schemas.into_iter().collect(),
+            ephemeral: answer.ephemeral_resource_schemas.into_iter().collect(),
+            lists: answer.list_resource_schemas.into_iter().collect(),
+            functions: answer.functions.into_iter().collect(),
+            identities: known,
+            decoded: Cache::new(DECODED),
+        })
+    }
+
+    pub fn resource_types(&self) -> impl Iterator<Item = &str> {
+        self.resources.keys().map(String::as_str)
+    }
+
+    pub fn data_source_types(&self) -> impl Iterator<Item = &str> {
+        self.data_sources.keys().map(String::as_str)
+    }
+
+    pub fn functions(&self) -> impl Iterator<Item = &str> {
+        self.functions.keys().map(String::as_str)
+    }
+
+    pub fn resource(&self, name: &str) -> Result<Arc<Schema>, PluginError> {
+        self.schema(Section::Resource, &self.resources, name, "resource type")
+    }
+
+    pub fn data_source(&self, name: &str) -> Result<Arc<Schema>, PluginError> {
+        self.schema(Section::DataSource, &self.data_sources, name, "data source")
+    }
+
+    pub fn ephemeral(&self, name: &str) -> Result<Arc<Schema>, PluginError> {
+        self.schema(Section::Ephemeral, &self.ephemeral, name, "ephemeral resource type")
+    }
+
+    pub fn list(&self, name: &str) -> Result<Arc<Schema>, PluginError> {
+        self.schema(Section::List, &self.lists, name, "list resource type")
+    }
+
+    pub fn identity(&self, type_name: &str) -> Option<&Arc<IdentitySchema>> {
+        self.identities.get(type_name)
+    }
+
+    pub(super) fn function(&self, name: &str) -> Result<&messages::Function, PluginError> {
+        let missing = || PluginError::NoSuch { what: "function", name: name.to_owned() };
+        self.functions.get(name).ok_or_else(missing)
+    }
+
+    /// What all of it takes as it is kept, about.
+    pub fn bytes(&self) -> usize {
+        let sections = [&self.resources, &self.data_sources, &self.ephemeral, &self.lists];
+        sections.into_iter().flatten().map(|(name, bytes)| name.len() + bytes.len()).sum()
+    }
+
+    fn schema(
+        &self,
+        section: Section,
+        schemas: &BTreeMap<String, Vec<u8>>,
+        name: &str,
+        what: &'static str,
+    ) -> Result<Arc<Schema>, PluginError> {
+        let bytes = schemas.get(name).ok_or_else(|| PluginError::NoSuch { what, name: name.to_owned() })?;
+        self.decoded.get_or_insert_with(&(section, name.to_owned()), || {
+            Ok(Arc::new(Schema::decode(bytes, self.version)?))
+        })
+    }
+}
+
+impl IdentitySchema {
+    fn decode(schema: messages::IdentitySchema) -> Result<IdentitySchema, PluginError> {
+        let mut attributes = BTreeMap::new();
+        for attribute in schema.identity_attributes {
+            let wrong = |error| {
+                PluginError::Schema(crate::schema::SchemaError::Type { name: attribute.name.clone(), error })
+            };
+            let ty = Type::parse(&attribute.r#type).map_err(wrong)?;
+            let required_for_import = attribute.required_for_import;
+            attributes.insert(attribute.name, IdentityAttribute { ty, required_for_import });
+        }
+        let ty =
+            Type::object(attributes.iter().map(|(name, attribute)| (name.clone(), attribute.ty.clone())));
+        Ok(IdentitySchema { version: schema.version, attributes, ty })
+    }
+}

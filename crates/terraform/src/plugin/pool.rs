@@ -1,0 +1,285 @@
+//! Processes shared by all who want the same program with the same configuration.
+//!
+//! A process is started when the first one asks, stays while it is used, and is stopped when nobody has used it for a
+//! while. There are never more than a bound; when it is reached, one that nobody uses at the moment makes room. One
+//! that died or hung is forgotten and started anew on the next demand, with growing pauses when that goes on.
+//!
+//! Nothing runs for the pool itself but one task that looks for idle processes, and only while there are processes.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use quick_cache::sync::Cache;
+use sha2::{Digest, Sha256};
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use super::catalogue::Catalogue;
+use super::provider::Provider;
+use super::{Launch, Limits, PluginError};
+use crate::value::Value;
+
+/// After the first failure, doubled with each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// Configurations whose failures are remembered.
+const REMEMBERED: usize = 4_096;
+/// Binaries whose schemas are kept.
+const CATALOGUES: usize = 64;
+
+#[derive(Clone, Debug)]
+pub struct PoolSettings {
+    pub limits: Limits,
+    /// Processes at the same time.
+    pub most: usize,
+    /// A process that was not used for so long is stopped.
+    pub idle: Duration,
+    /// Below it each process gets a directory for its sockets. Short, since sockets have short names.
+    pub directory: PathBuf,
+}
+
+impl PoolSettings {
+    pub fn new(directory: impl Into<PathBuf>) -> PoolSettings {
+        PoolSettings {
+            limits: Limits::default(),
+            most: 64,
+            idle: Duration::from_secs(300),
+            directory: directory.into(),
+        }
+    }
+}
+
+/// What makes two demands the same: program, environment and configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key([u8; 32]);
+
+#[derive(Clone)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    settings: PoolSettings,
+    state: Mutex<Running>,
+    failures: Cache<Key, Failures>,
+    /// By the binary's digest.
+    catalogues: Cache<String, Arc<Catalogue>>,
+}
+
+#[derive(Default)]
+struct Running {
+    slots: HashMap<Key, Arc<Slot>>,
+    sweeping: bool,
+}
+
+struct Slot {
+    key: Key,
+    provider: OnceCell<Arc<Provider>>,
+    used: Mutex<Instant>,
+}
+
+#[derive(Clone)]
+struct Failures {
+    count: u32,
+    until: Instant,
+    last: String,
+}
+
+/// A configured provider in use. The process stays while this is held.
+pub struct Lease {
+    slot: Arc<Slot>,
+    provider: Arc<Provider>,
+    pool: Pool,
+}
+
+impl std::ops::Deref for Lease {
+    type Target = Provider;
+
+    fn deref(&self) -> &Provider {
+        &self.provider
+    }
+}
+
+impl Lease {
+    /// Looks at how a call went: one that the process did not survive, or will not, is the last of this process.
+    pub fn judge<T>(&self, result: Result<T, PluginError>) -> Result<T, PluginError> {
+        if let Err(error) = &result
+            && error.is_fatal()
+        {
+            self.pool.forget(&self.slot);
+            self.pool.failed(self.slot.key, error);
+        }
+        result
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        *self.slot.used.lock() = Instant::now();
+    }
+}
+
+impl Pool {
+    pub fn new(settings: PoolSettings) -> Pool {
+        let shared = Shared {
+            settings,
+            state: Mutex::default(),
+            failures: Cache::new(REMEMBERED),
+            catalogues: Cache::new(CATALOGUES),
+        };
+        Pool { shared: Arc::new(shared) }
+    }
+
+    /// The schemas of a program, which is started for the purpose if nobody has before. `digest` names its content.
+    pub async fn catalogue(&self, launch: &Launch, digest: &str) -> Result<Arc<Catalogue>, PluginError> {
+        if let Some(known) = self.shared.catalogues.get(digest) {
+            return Ok(known);
+        }
+        let settings = &self.shared.settings;
+        let provider = Provider::start(launch, settings.limits, &settings.directory, None).await?;
+        self.shared.catalogues.insert(digest.to_owned(), provider.catalogue().clone());
+        Ok(provider.catalogue().clone())
+    }
+
+    /// A provider with this configuration: one that runs already, or a new one.
+    pub async fn lease(&self, launch: &Launch, digest: &str, config: &Value) -> Result<Lease, PluginError> {
+        let catalogue = self.catalogue(launch, digest).await?;
+        let key = key(launch, digest, &config.to_msgpack(catalogue.provider.ty())?);
+        let slot = self.slot(key, launch)?;
+        let started = slot.provider.get_or_try_init(|| self.start(launch, digest, config)).await.cloned();
+        match started {
+            Ok(provider) => Ok(Lease { slot, provider, pool: self.clone() }),
+            Err(error) => {
+                self.forget(&slot);
+                self.failed(key, &error);
+                Err(error)
+            }
+        }
+    }
+
+    async fn start(
+        &self,
+        launch: &Launch,
+        digest: &str,
+        config: &Value,
+    ) -> Result<Arc<Provider>, PluginError> {
+        let settings = &self.shared.settings;
+        let known = self.shared.catalogues.get(digest);
+        let provider = Provider::start(launch, settings.limits, &settings.directory, known).await?;
+        let warnings = provider.configure(config).await?;
+        for warning in warnings.warnings() {
+            tracing::warn!(program = launch.name(), "{warning}");
+        }
+        Ok(Arc::new(provider))
+    }
+
+    /// The place for a key, made if need be; with a bound on how many there are.
+    fn slot(&self, key: Key, launch: &Launch) -> Result<Arc<Slot>, PluginError> {
+        let now = Instant::now();
+        let mut running = self.shared.state.lock();
+        if let Some(slot) = running.slots.get(&key) {
+            if !slot.provider.get().is_some_and(|provider| provider.has_ended()) {
+                *slot.used.lock() = now;
+                return Ok(slot.clone());
+            }
+            // It ended while nobody was looking; that is no reason to wait, unless it happens all the time.
+            running.slots.remove(&key);
+        }
+        if let Some(failures) = self.shared.failures.get(&key)
+            && failures.until > now
+        {
+            return Err(PluginError::BackingOff {
+                program: launch.name(),
+                wait: failures.until - now,
+                last: failures.last,
+            });
+        }
+        let most = self.shared.settings.most;
+        if running.slots.len() >= most {
+            let unused = running.slots.values().filter(|slot| Arc::strong_count(slot) == 1);
+            let oldest = unused.min_by_key(|slot| *slot.used.lock()).map(|slot| slot.key);
+            match oldest {
+                Some(oldest) => running.slots.remove(&oldest),
+                None => return Err(PluginError::TooMany { most }),
+            };
+        }
+        let slot = Arc::new(Slot { key, provider: OnceCell::new(), used: Mutex::new(now) });
+        running.slots.insert(key, slot.clone());
+        if !running.sweeping {
+            running.sweeping = true;
+            tokio::spawn(sweep(Arc::downgrade(&self.shared), self.shared.settings.idle));
+        }
+        Ok(slot)
+    }
+
+    /// The next one gets another process; those who hold this one keep it until they are done.
+    fn forget(&self, slot: &Arc<Slot>) {
+        let mut running = self.shared.state.lock();
+        if running.slots.get(&slot.key).is_some_and(|current| Arc::ptr_eq(current, slot)) {
+            running.slots.remove(&slot.key);
+        }
+    }
+
+    fn failed(&self, key: Key, error: &PluginError) {
+        let before = self.shared.failures.get(&key).map_or(0, |failures| failures.count);
+        let pause = FIRST_PAUSE.saturating_mul(1 << before.min(10)).min(LONGEST_PAUSE);
+        let failures = Failures { count: before + 1, until: Instant::now() + pause, last: error.to_string() };
+        self.shared.failures.insert(key, failures);
+    }
+
+    /// A process did what it was asked: earlier failures of it no longer count.
+    pub fn succeeded(&self, lease: &Lease) {
+        self.shared.failures.remove(&lease.slot.key);
+    }
+
+    /// How many processes there are at the moment.
+    pub fn running(&self) -> usize {
+        self.shared.state.lock().slots.len()
+    }
+
+    /// Stops what nobody uses at the moment; for the end of the server.
+    pub fn close(&self) {
+        self.shared.state.lock().slots.clear();
+    }
+}
+
+fn key(launch: &Launch, digest: &str, config: &[u8]) -> Key {
+    let mut hash = Sha256::new();
+    let mut add = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_be_bytes());
+        hash.update(bytes);
+    };
+    add(digest.as_bytes());
+    add(launch.program.as_os_str().as_encoded_bytes());
+    for argument in &launch.arguments {
+        add(argument.as_bytes());
+    }
+    for (name, value) in &launch.environment {
+        add(name.as_bytes());
+        add(value.expose().as_bytes());
+    }
+    add(format!("{:?} {:?}", launch.memory, launch.log).as_bytes());
+    add(config);
+    Key(hash.finalize().into())
+}
+
+/// Stops idle processes, and ends when there are none.
+async fn sweep(shared: std::sync::Weak<Shared>, idle: Duration) {
+    loop {
+        tokio::time::sleep(idle / 4).await;
+        let Some(shared) = shared.upgrade() else { return };
+        let now = Instant::now();
+        let mut running = shared.state.lock();
+        running.slots.retain(|_, slot| {
+            let unused = Arc::strong_count(slot) == 1 && now.duration_since(*slot.used.lock()) >= idle;
+            !(unused || slot.provider.get().is_some_and(|provider| provider.has_ended()))
+        });
+        if running.slots.is_empty() {
+            running.sweeping = false;
+            return;
+        }
+    }
+}

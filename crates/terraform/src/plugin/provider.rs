@@ -1,0 +1,639 @@
+//! What can be asked of a configured provider, in values: the same for both versions of the protocol.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prost::bytes::Bytes;
+
+use super::call::Caller;
+use super::catalogue::Catalogue;
+use super::process::Process;
+use super::{Launch, Limits, PluginError};
+use crate::diagnostic::{Diagnostics, Path};
+use crate::protocol::messages::{self as wire, ClientCapabilities, DynamicValue, Empty, IdentityData};
+use crate::protocol::{Call, Version};
+
+use crate::value::{Type, Value};
+
+/// The version of Terraform we say we are: the last one whose language and protocol this host follows.
+const TERRAFORM_VERSION: &str = "1.14.0";
+
+/// What this host can do that a provider may make use of.
+const CAPABILITIES: ClientCapabilities =
+    ClientCapabilities { deferral_allowed: true, write_only_attributes_allowed: true };
+
+/// A resource as the provider knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    pub value: Value,
+    /// The provider's own notes; nobody else can read them.
+    pub private: Bytes,
+    pub identity: Option<Value>,
+}
+
+impl State {
+    /// Of what does not exist.
+    pub fn none() -> State {
+        State { value: Value::Null, private: Bytes::new(), identity: None }
+    }
+}
+
+/// The provider cannot say yet: something else has to be there first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deferral(pub &'static str);
+
+impl Deferral {
+    fn decode(deferred: Option<wire::Deferred>) -> Option<Deferral> {
+        deferred.map(|deferred| {
+            Deferral(match deferred.reason {
+                1 => "the configuration of the resource is not known yet",
+                2 => "the configuration of the provider is not known yet",
+                3 => "something that it needs does not exist yet",
+                _ => "the provider does not say why",
+            })
+        })
+    }
+}
+
+/// What a look found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// Nothing when it is gone.
+    pub state: Option<State>,
+    pub deferred: Option<Deferral>,
+    pub warnings: Diagnostics,
+}
+
+/// What would be made of a resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    pub state: Value,
+    pub private: Bytes,
+    pub identity: Option<Value>,
+    /// These cannot be changed in place.
+    pub replace: Vec<Path>,
+    pub deferred: Option<Deferral>,
+    /// The provider is old and does not keep all the promises of plans.
+    pub lenient: bool,
+    pub warnings: Diagnostics,
+}
+
+/// What was made, as far as it came.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Applied {
+    /// Nothing when it does not exist (any more).
+    pub state: Option<State>,
+    /// With errors when it came to nothing, or only to a part of it.
+    pub diagnostics: Diagnostics,
+}
+
+/// How an existing resource is named.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ImportBy {
+    Id(String),
+    Identity(Value),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Imported {
+    pub type_name: String,
+    pub state: State,
+}
+
+/// Opened for a while, never kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ephemeral {
+    pub value: Value,
+    pub private: Option<Bytes>,
+    pub renew_at: Option<jiff::Timestamp>,
+}
+
+/// A resource that exists, managed by somebody or nobody.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Discovered {
+    pub name: String,
+    pub identity: Option<Value>,
+    pub state: Option<Value>,
+}
+
+/// A process that can be asked. Before [`Provider::configure`] only its schemas and functions can.
+pub struct Provider {
+    process: Process,
+    catalogue: Arc<Catalogue>,
+}
+
+impl Provider {
+    /// Starts it; `known` is what the same binary said of itself before.
+    pub async fn start(
+        launch: &Launch,
+        limits: Limits,
+        directory: &std::path::Path,
+        known: Option<Arc<Catalogue>>,
+    ) -> Result<Provider, PluginError> {
+        let process = Process::start(launch, limits, directory).await?;
+        let catalogue = match known {
+            // Most providers set themselves up when they are asked for their schema, so they have to be.
+            Some(known) if known.capabilities.get_provider_schema_optional => known,
+            Some(known) => {
+                ask_schema(&process.caller).await?;
+                known
+            }
+            None => {
+                let answer = ask_schema(&process.caller).await?;
+                let identities = ask_identities(&process.caller).await?;
+                Arc::new(Catalogue::decode(answer, identities, process.version())?)
+            }
+        };
+        Ok(Provider { process, catalogue })
+    }
+
+    pub fn catalogue(&self) -> &Arc<Catalogue> {
+        &self.catalogue
+    }
+
+    pub fn version(&self) -> Version {
+        self.process.version()
+    }
+
+    pub fn process_id(&self) -> Option<u32> {
+        self.process.id()
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.process.has_ended()
+    }
+
+    fn caller(&self) -> &Caller {
+        &self.process.caller
+    }
+
+    async fn ask<Q, A>(&self, call: Call, question: Q) -> Result<A, PluginError>
+    where
+        Q: prost::Message + Send + Sync + 'static,
+        A: prost::Message + Default + Send + Sync + 'static,
+    {
+        self.caller().unary(call, question, self.caller().limits().look).await
+    }
+
+    /// Once for each process. Gives the configuration as the provider filled it in.
+    pub async fn configure(&self, config: &Value) -> Result<Diagnostics, PluginError> {
+        let ty = self.catalogue.provider.ty();
+        let sent = encode(config, ty)?;
+        let question = wire::ValidateProviderRequest { config: Some(sent.clone()) };
+        let answer: wire::ValidateProviderResponse = self.ask(Call::ValidateProviderConfig, question).await?;
+        let mut warnings = Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        let prepared = answer.prepared_config.filter(|value| !is_absent(value));
+        let question = wire::ConfigureRequest {
+            terraform_version: TERRAFORM_VERSION.into(),
+            config: Some(prepared.unwrap_or(sent)),
+            client_capabilities: Some(ClientCapabilities { deferral_allowed: false, ..CAPABILITIES }),
+        };
+        let answer: wire::DiagnosticsResponse = self.ask(Call::ConfigureProvider, question).await?;
+        let more = Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        warnings.0.extend(more.0);
+        Ok(warnings)
+    }
+
+    pub async fn validate(&self, type_name: &str, config: &Value) -> Result<Diagnostics, PluginError> {
+        let schema = self.catalogue.resource(type_name)?;
+        let question = wire::ValidateRequest {
+            type_name: type_name.into(),
+            config: Some(encode(config, schema.ty())?),
+            client_capabilities: Some(CAPABILITIES),
+        };
+        let answer: wire::DiagnosticsResponse = self.ask(Call::ValidateResourceConfig, question).await?;
+        Ok(Diagnostics::decode(answer.diagnostics))
+    }
+
+    /// A state as it lies somewhere, brought to the version of the schema.
+    pub async fn upgrade(&self, type_name: &str, version: i64, json: &[u8]) -> Result<Value, PluginError> {
+        let schema = self.catalogue.resource(type_name)?;
+        let raw_state = wire::RawState { json: Bytes::copy_from_slice(json), flatmap: Default::default() };
+        let question =
+            wire::UpgradeRequest { type_name: type_name.into(), version, raw_state: Some(raw_state) };
+        let answer: wire::UpgradeResponse = self.ask(Call::UpgradeResourceState, question).await?;
+        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        decode(answer.upgraded_state, schema.ty(), Call::UpgradeResourceState)
+    }
+
+    /// The same for an identity.
+    pub async fn upgrade_identity(
+        &self,
+        type_name: &str,
+        version: i64,
+        json: &[u8],
+    ) -> Result<Option<Value>, PluginError> {
+        let raw_state = wire::RawState { json: Bytes::copy_from_slice(json), flatmap: Default::default() };
+        let question =
+            wire::UpgradeRequest { type_name: type_name.into(), version, raw_state: Some(raw_state) };
+        let call = Call::UpgradeResourceIdentity;
+        let answer: wire::UpgradeIdentityResponse = self.ask(call, question).await?;
+        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        self.decode_identity(type_name, answer.upgraded_identity, call)
+    }
+
+    pub async fn read(&self, type_name: &str, state: &State) -> Result<Reading, PluginError> {
+        let schema = self.catalogue.resource(type_name)?;
+        let question = wire::ReadRequest {
+            type_name: type_name.into(),
+            current_state: Some(encode(&state.value, schema.ty())?),
+            private: state.private.clone(),
+            provider_meta: self.meta()?,
+            client_capabilities: Some(CAPABILITIES),
+            current_identity: self.encode_identity(type_name, state.identity.as_ref())?,
+        };
+        let call = Call::ReadResource;
+        let answer: wire::ReadResponse = self.ask(call, question).await?;
+        let warnings = Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        let deferred = Deferral::decode(answer.deferred);
+        let value = decode(answer.new_state, schema.ty(), call)?;
+        let identity = self.decode_identity(type_name, answer.new_identity, call)?;
+        let state = known(value, answer.private, identity, call)?;
+        Ok(Reading { state, deferred, warnings })
+    }
+
+    /// What would become of `prior` by this configuration; `proposed` is the two merged.
+    pub async fn plan(
+        &self,
+        type_name: &str,
+        prior: &State,
+        proposed: &Value,
+        config: &Value,
+    ) -> Result<Planned, PluginError> {
+        let schema = self.catalogue.resource(type_name)?;
+        let ty = schema.ty();
+        let question = wire::PlanRequest {
+            type_name: type_name.into(),
+            prior_state: Some(encode(&prior.value, ty)?),
+            proposed_new_state: Some(encode(proposed, ty)?),
+            config: Some(encode(config, ty)?),
+            prior_private: prior.private.clone(),
+            provider_meta: self.meta()?,
+            client_capabilities: Some(CAPABILITIES),
+            prior_identity: self.encode_identity(type_name, prior.identity.as_ref())?,
+        };
+        let call = Call::PlanResourceChange;
+        let answer: wire::PlanResponse = self.ask(call, question).await?;
+        let warnings = Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        Ok(Planned {
+            state: decode(answer.planned_state, ty, call)?,
+            private: answer.planned_private,
+            identity: self.decode_identity(type_name, answer.planned_identity, call)?,
+            replace: answer.requires_replace.into_iter().map(Path::decode).collect(),
+            deferred: Deferral::decode(answer.deferred),
+            lenient: answer.legacy_type_system,
+            warnings,
+        })
+    }
+
+    /// Makes it so. An error of the provider is in the answer, with what there is all the same.
+    pub async fn apply(
+        &self,
+        type_name: &str,
+        prior: &State,
+        planned: &Planned,
+        config: &Value,
+        time: Option<Duration>,
+    ) -> Result<Applied, PluginError> {
+        let schema = self.catalogue.resource(type_name)?;
+        let ty = schema.ty();
+        let question = wire::ApplyRequest {
+            type_name: type_name.into(),
+            prior_state: Some(encode(&prior.value, ty)?),
+            planned_state: Some(encode(&planned.state, ty)?),
+            config: Some(encode(config, ty)?),
+            planned_private: planned.private.clone(),
+            provider_meta: self.meta()?,
+            planned_identity: self.encode_identity(type_name, planned.identity.as_ref())?,
+        };
+        let call = Call::ApplyResourceChange;
+        let time = time.unwrap_or(self.caller().limits().change);
+        let answer: wire::ApplyResponse = self.caller().unary(call, question, time).await?;
+        let diagnostics = Diagnostics::decode(answer.diagnostics);
+        let value = decode(answer.new_state, ty, call)?;
+        let identity = self.decode_identity(type_name, answer.new_identity, call)?;
+        let state = if value.known() || !diagnostics.has_errors() {
+            known(value, answer.private, identity, call)?
+        } else {
+            // It failed before it knew: what is unknown is taken for not there.
+            Some(State { value: without_unknowns(value), private: answer.private, identity })
+        };
+        Ok(Applied { state, diagnostics })
+    }
+
+    pub async fn import(&self, type_name: &str, by: &ImportBy) -> Result<Vec<Imported>, PluginError> {
+        let (id, identity) = match by {
+            ImportBy::Id(id) => (id.clone(), None),
+            ImportBy::Identity(identity) => (String::new(), self.encode_identity(type_name, Some(identity))?),
+        };
+        // Asked for, so that an unknown type is our error and not the provider's.
+        self.catalogue.resource(type_name)?;
+        let question = wire::ImportRequest {
+            type_name: type_name.into(),
+            id,
+            client_capabilities: Some(CAPABILITIES),
+            identity,
+        };
+        let call = Call::ImportResourceState;
+        let answer: wire::ImportResponse = self.ask(call, question).await?;
+        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        if let Some(deferral) = Deferral::decode(answer.deferred) {
+            return Err(PluginError::Failed { call: call.name(), reason: deferral.0.into() });
+        }
+        let mut found = Vec::new();
+        for imported in answer.imported_resources {
+            let schema = self.catalogue.resource(&imported.type_name)?;
+            let value = decode(imported.state, schema.ty(), call)?;
+            let identity = self.decode_identity(&imported.type_name, imported.identity, call)?;
+            if let Some(state) = known(value, imported.private, identity, call)? {
+                found.push(Imported { type_name: imported.type_name, state });
+            }
+        }
+        Ok(found)
+    }
+
+    /// A state of another type or another provider as one of this type.
+    pub async fn move_state(
+        &self,
+        source: (&str, &str, i64),
+        json: &[u8],
+        private: Bytes,
+        type_name: &str,
+    ) -> Result<Option<State>, PluginError> {
+        let schema = self.catalogue.resource(type_name)?;
+        let (provider, source_type, version) = source;
+        let question = wire::MoveRequest {
+            source_provider_address: provider.into(),
+            source_type_name: source_type.into(),
+            source_schema_version: version,
+            source_state: Some(wire::RawState {
+                json: Bytes::copy_from_slice(json),
+                flatmap: Default::default(),
+            }),
+            target_type_name: type_name.into(),
+            source_private: private,
+            source_identity: None,
+            source_identity_schema_version: 0,
+        };
+        let call = Call::MoveResourceState;
+        let answer: wire::MoveResponse = self.ask(call, question).await?;
+        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        let value = decode(answer.target_state, schema.ty(), call)?;
+        let identity = self.decode_identity(type_name, answer.target_identity, call)?;
+        known(value, answer.target_private, identity, call)
+    }
+
+    /// The configuration a user could have written for this state, if the provider can tell.
+    pub async fn generate_config(
+        &self,
+        type_name: &str,
+        state: &Value,
+    ) -> Result<Option<Value>, PluginError> {
+        if !self.catalogue.capabilities.generate_resource_config {
+            return Ok(None);
+        }
+        let schema = self.catalogue.resource(type_name)?;
+        let state = Some(encode(state, schema.ty())?);
+        let question = wire::GenerateConfigRequest { type_name: type_name.into(), state };
+        let call = Call::GenerateResourceConfig;
+        let answer: wire::GenerateConfigResponse = self.ask(call, question).await?;
+        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        decode(answer.config, schema.ty(), call).map(Some)
+    }
+
+    pub async fn read_data(&self, name: &str, config: &Value) -> Result<Value, PluginError> {
+        let schema = self.catalogue.data_source(name)?;
+        let config = encode(config, schema.ty())?;
+        let question = wire::ValidateRequest {
+            type_name: name.into(),
+            config: Some(config.clone()),
+            client_capabilities: None,
+        };
+        let answer: wire::DiagnosticsResponse = self.ask(Call::ValidateDataResourceConfig, question).await?;
+        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        let call = Call::ReadDataSource;
+        let question = wire::ReadDataRequest {
+            type_name: name.into(),
+            config: Some(config),
+            provider_meta: self.meta()?,
+            client_capabilities: Some(CAPABILITIES),
+        };
+        let answer: wire::ReadDataResponse = self.ask(call, question).await?;
+        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        decode(answer.state, schema.ty(), call)
+    }
+
+    pub async fn call_function(&self, name: &str, arguments: &[Value]) -> Result<Value, PluginError> {
+        let function = self.catalogue.function(name)?;
+        let call = Call::CallFunction;
+        let nonsense = |reason: String| PluginError::Nonsense { call: call.name(), reason };
+        let ty = |bytes: &Bytes| Type::parse(bytes).map_err(|error| nonsense(error.to_string()));
+        let mut encoded = Vec::new();
+        for (index, argument) in arguments.iter().enumerate() {
+            let parameter = function.parameters.get(index).or(function.variadic_parameter.as_ref());
+            let parameter = parameter.ok_or_else(|| PluginError::Failed {
+                call: call.name(),
+                reason: format!("the function {name} takes {} arguments", function.parameters.len()),
+            })?;
+            encoded.push(encode(argument, &ty(&parameter.r#type)?)?);
+        }
+        let question = wire::CallFunctionRequest { name: name.into(), arguments: encoded };
+        let answer: wire::CallFunctionResponse = self.ask(call, question).await?;
+        if let Some(error) = answer.error {
+            return Err(PluginError::Failed { call: call.name(), reason: error.text });
+        }
+        let returned = function.r#return.as_ref().ok_or_else(|| nonsense("it returns nothing".into()))?;
+        decode(answer.result, &ty(&returned.r#type)?, call)
+    }
+
+    pub async fn open_ephemeral(&self, name: &str, config: &Value) -> Result<Ephemeral, PluginError> {
+        let schema = self.catalogue.ephemeral(name)?;
+        let question = wire::ValidateRequest {
+            type_name: name.into(),
+            config: Some(encode(config, schema.ty())?),
+            client_capabilities: None,
+        };
+        let answer: wire::DiagnosticsResponse =
+            self.ask(Call::ValidateEphemeralResourceConfig, question.clone()).await?;
+        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        let call = Call::OpenEphemeralResource;
+        let question = wire::ValidateRequest { client_capabilities: Some(CAPABILITIES), ..question };
+        let answer: wire::OpenEphemeralResponse = self.ask(call, question).await?;
+        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        let value = decode(answer.result, schema.ty(), call)?;
+        Ok(Ephemeral { value, private: answer.private, renew_at: answer.renew_at.and_then(time) })
+    }
+
+    pub async fn renew_ephemeral(&self, name: &str, open: &mut Ephemeral) -> Result<(), PluginError> {
+        let question = wire::EphemeralRequest { type_name: name.into(), private: open.private.clone() };
+        let answer: wire::RenewEphemeralResponse = self.ask(Call::RenewEphemeralResource, question).await?;
+        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        open.renew_at = answer.renew_at.and_then(time);
+        if answer.private.is_some() {
+            open.private = answer.private;
+        }
+        Ok(())
+    }
+
+    pub async fn close_ephemeral(&self, name: &str, open: Ephemeral) -> Result<(), PluginError> {
+        let question = wire::EphemeralRequest { type_name: name.into(), private: open.private };
+        let answer: wire::DiagnosticsResponse = self.ask(Call::CloseEphemeralResource, question).await?;
+        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        Ok(())
+    }
+
+    /// Resources that exist, at most so many.
+    pub async fn list(
+        &self,
+        name: &str,
+        config: &Value,
+        with_state: bool,
+        most: usize,
+    ) -> Result<Vec<Discovered>, PluginError> {
+        let schema = self.catalogue.list(name)?;
+        let call = Call::ListResource;
+        let question = wire::ListRequest {
+            type_name: name.into(),
+            config: Some(encode(config, schema.ty())?),
+            include_resource_object: with_state,
+            limit: i64::try_from(most).unwrap_or(i64::MAX),
+        };
+        let look = self.caller().limits().look;
+        let resource = self.catalogue.resource(name)?;
+        let listing = async {
+            let mut events = self.caller().stream::<_, wire::ListEvent>(call, question, look).await?;
+            let mut found = Vec::new();
+            while found.len() < most {
+                let event = match events.message().await {
+                    Ok(Some(event)) => event,
+                    Ok(None) => break,
+                    Err(status) => return Err(self.caller().explain(call, status).await),
+                };
+                Diagnostics::decode(event.diagnostic).check().map_err(PluginError::Refused)?;
+                let state = match event.resource_object {
+                    Some(object) => Some(decode(Some(object), resource.ty(), call)?),
+                    None => None,
+                };
+                let identity = self.decode_identity(name, event.identity, call)?;
+                found.push(Discovered { name: event.display_name, identity, state });
+            }
+            Ok(found)
+        };
+        let late = PluginError::TimedOut { call: call.name(), after: look };
+        tokio::time::timeout(look, listing).await.unwrap_or(Err(late))
+    }
+
+    /// Asks it to give up what it is doing.
+    pub async fn stop(&self) -> Result<(), PluginError> {
+        let answer: wire::StopResponse = self.ask(Call::StopProvider, Empty {}).await?;
+        if answer.error.is_empty() {
+            return Ok(());
+        }
+        Err(PluginError::Failed { call: Call::StopProvider.name(), reason: answer.error })
+    }
+
+    /// All null; but a provider that asked for it must get it.
+    fn meta(&self) -> Result<Option<DynamicValue>, PluginError> {
+        let Some(schema) = &self.catalogue.meta else { return Ok(None) };
+        Ok(Some(encode(&Value::Fields(Default::default()), schema.ty())?))
+    }
+
+    fn encode_identity(
+        &self,
+        type_name: &str,
+        identity: Option<&Value>,
+    ) -> Result<Option<IdentityData>, PluginError> {
+        let (Some(schema), Some(identity)) = (self.catalogue.identity(type_name), identity) else {
+            return Ok(None);
+        };
+        Ok(Some(IdentityData { identity_data: Some(encode(identity, &schema.ty)?) }))
+    }
+
+    fn decode_identity(
+        &self,
+        type_name: &str,
+        identity: Option<IdentityData>,
+        call: Call,
+    ) -> Result<Option<Value>, PluginError> {
+        let (Some(schema), Some(data)) = (self.catalogue.identity(type_name), identity) else {
+            return Ok(None);
+        };
+        match decode(data.identity_data, &schema.ty, call)? {
+            Value::Null => Ok(None),
+            identity => Ok(Some(identity)),
+        }
+    }
+}
+
+async fn ask_schema(caller: &Caller) -> Result<wire::GetProviderSchemaResponse, PluginError> {
+    caller.unary(Call::GetProviderSchema, Empty {}, caller.limits().look).await
+}
+
+async fn ask_identities(
+    caller: &Caller,
+) -> Result<std::collections::HashMap<String, wire::IdentitySchema>, PluginError> {
+    let call = Call::GetResourceIdentitySchemas;
+    let answer: Result<wire::GetIdentitySchemasResponse, _> =
+        caller.unary(call, Empty {}, caller.limits().look).await;
+    match answer {
+        Ok(answer) => {
+            Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+            Ok(answer.identity_schemas)
+        }
+        // Most providers are older than identities. Some say so in words of their own.
+        Err(error) if error.is_fatal() => Err(error),
+        Err(_) => Ok(Default::default()),
+    }
+}
+
+fn encode(value: &Value, ty: &Type) -> Result<DynamicValue, PluginError> {
+    Ok(DynamicValue { msgpack: value.to_msgpack(ty)?.into(), json: Bytes::new() })
+}
+
+fn is_absent(value: &DynamicValue) -> bool {
+    value.msgpack.is_empty() && value.json.is_empty()
+}
+
+/// An answer that leaves a value out means null.
+fn decode(value: Option<DynamicValue>, ty: &Type, call: Call) -> Result<Value, PluginError> {
+    let Some(value) = value.filter(|value| !is_absent(value)) else { return Ok(Value::Null) };
+    let decoded = if value.msgpack.is_empty() {
+        Value::from_state_json(&value.json, ty)
+    } else {
+        Value::from_msgpack(&value.msgpack, ty)
+    };
+    decoded.map_err(|error| PluginError::Nonsense { call: call.name(), reason: error.to_string() })
+}
+
+/// A state has no unknowns.
+fn known(
+    value: Value,
+    private: Bytes,
+    identity: Option<Value>,
+    call: Call,
+) -> Result<Option<State>, PluginError> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    if !value.known() {
+        let reason = "values in it are still unknown".to_owned();
+        return Err(PluginError::Nonsense { call: call.name(), reason });
+    }
+    Ok(Some(State { value, private, identity }))
+}
+
+fn without_unknowns(value: Value) -> Value {
+    match value {
+        Value::Unknown(_) => Value::Null,
+        Value::Sequence(elements) => Value::Sequence(elements.into_iter().map(without_unknowns).collect()),
+        Value::Fields(fields) => {
+            Value::Fields(fields.into_iter().map(|(name, value)| (name, without_unknowns(value))).collect())
+        }
+        Value::Typed(typed) => Value::Typed(Box::new((typed.0, without_unknowns(typed.1)))),
+        value => value,
+    }
+}
+
+fn time(stamp: wire::Timestamp) -> Option<jiff::Timestamp> {
+    jiff::Timestamp::new(stamp.seconds, stamp.nanos).ok()
+}

@@ -1,0 +1,125 @@
+//! What each call is named in each version of the protocol.
+
+/// A version of the plugin protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Version {
+    V5,
+    V6,
+}
+
+impl Version {
+    pub fn of_number(number: u32) -> Option<Version> {
+        match number {
+            5 => Some(Version::V5),
+            6 => Some(Version::V6),
+            _ => None,
+        }
+    }
+}
+
+/// What can be asked of a provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    GetProviderSchema,
+    GetResourceIdentitySchemas,
+    ValidateProviderConfig,
+    ConfigureProvider,
+    ValidateResourceConfig,
+    UpgradeResourceState,
+    UpgradeResourceIdentity,
+    ReadResource,
+    PlanResourceChange,
+    ApplyResourceChange,
+    ImportResourceState,
+    MoveResourceState,
+    GenerateResourceConfig,
+    ValidateDataResourceConfig,
+    ReadDataSource,
+    CallFunction,
+    ValidateEphemeralResourceConfig,
+    OpenEphemeralResource,
+    RenewEphemeralResource,
+    CloseEphemeralResource,
+    ListResource,
+    StopProvider,
+    /// Not the provider's but go-plugin's: end the process.
+    Shutdown,
+}
+
+/// (call, path in protocol 5, path in protocol 6)
+const PATHS: [(Call, &str, &str); 23] = {
+    use Call::*;
+    macro_rules! both {
+        ($call:ident) => {
+            (
+                $call,
+                concat!("/tfplugin5.Provider/", stringify!($call)),
+                concat!("/tfplugin6.Provider/", stringify!($call)),
+            )
+        };
+        ($call:ident, $five:literal) => {
+            (
+                $call,
+                concat!("/tfplugin5.Provider/", $five),
+                concat!("/tfplugin6.Provider/", stringify!($call)),
+            )
+        };
+    }
+    [
+        both!(GetProviderSchema, "GetSchema"),
+        both!(GetResourceIdentitySchemas),
+        both!(ValidateProviderConfig, "PrepareProviderConfig"),
+        both!(ConfigureProvider, "Configure"),
+        both!(ValidateResourceConfig, "ValidateResourceTypeConfig"),
+        both!(UpgradeResourceState),
+        both!(UpgradeResourceIdentity),
+        both!(ReadResource),
+        both!(PlanResourceChange),
+        both!(ApplyResourceChange),
+        both!(ImportResourceState),
+        both!(MoveResourceState),
+        both!(GenerateResourceConfig),
+        both!(ValidateDataResourceConfig, "ValidateDataSourceConfig"),
+        both!(ReadDataSource),
+        both!(CallFunction),
+        both!(ValidateEphemeralResourceConfig),
+        both!(OpenEphemeralResource),
+        both!(RenewEphemeralResource),
+        both!(CloseEphemeralResource),
+        both!(ListResource),
+        both!(StopProvider, "Stop"),
+        (Shutdown, "/plugin.GRPCController/Shutdown", "/plugin.GRPCController/Shutdown"),
+    ]
+};
+
+impl Call {
+    /// The path of the request.
+    pub fn path(self, version: Version) -> &'static str {
+        // The table is in the order of the variants; a test holds it to that.
+        let (_, five, six) = PATHS[self as usize];
+        match version {
+            Version::V5 => five,
+            Version::V6 => six,
+        }
+    }
+
+    /// As protocol 6 calls it, for people.
+    pub fn name(self) -> &'static str {
+        self.path(Version::V6).rsplit('/').next().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_order() {
+        for (index, (call, ..)) in PATHS.iter().enumerate() {
+            assert_eq!(*call as usize, index);
+        }
+        assert_eq!(Call::StopProvider.path(Version::V5), "/tfplugin5.Provider/Stop");
+        assert_eq!(Call::ConfigureProvider.path(Version::V6), "/tfplugin6.Provider/ConfigureProvider");
+        assert_eq!(Call::ReadResource.name(), "ReadResource");
+    }
+}

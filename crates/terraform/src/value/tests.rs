@@ -1,0 +1,1 @@
+//! Round trips of values, for any type.
