@@ -142,6 +142,24 @@ impl Hub {
         self.wake_all();
     }
 
+    /// Events may have passed that were not published: every watch reads on from the log. For engines that learn of
+    /// commits by a connection, which may be lost for longer than what it missed is kept.
+    pub fn forget(&self) {
+        {
+            let mut state = self.state.lock();
+            state.ring = VecDeque::new();
+            state.ring_bytes = 0;
+            let channels = state.tenants.values().flat_map(|watched| watched.channels.values());
+            for channel in channels.chain(&state.feed) {
+                let mut queue = channel.queue.lock();
+                // One more than there were: also those who have read all of them are behind.
+                queue.first += queue.events.len() as u64 + 1;
+                queue.events.clear();
+            }
+        }
+        self.wake_all();
+    }
+
     fn wake_all(&self) {
         let state = self.state.lock();
         let channels = state.tenants.values().flat_map(|watched| watched.channels.values());
