@@ -13,6 +13,7 @@ use crate::commands::{
 };
 use crate::configuration::UpOptions;
 use crate::kubeconfig::Files;
+use crate::operator::OperatorCommand;
 use crate::progress::Progress;
 use crate::serve::ServeOptions;
 
@@ -48,6 +49,8 @@ enum HangarCommand {
     Up(Box<UpOptions>),
     /// Serve one control plane, or all of a store, and nothing else
     Serve(Box<ServeOptions>),
+    /// Keep control planes as pods of an existing Kubernetes
+    Operator(Box<OperatorCommand>),
     /// Make a place for control planes: start Hangar on this machine if no cluster is at hand
     Init {
         #[command(flatten)]
@@ -143,6 +146,7 @@ enum KflexCommand {
 enum Command {
     Up(Box<UpOptions>),
     Serve(Box<ServeOptions>),
+    Operator(Box<OperatorCommand>),
     Init(init::Init, init::Extras),
     Status(machine::Where),
     Stop(machine::Where),
@@ -163,6 +167,7 @@ impl From<HangarCommand> for Command {
         match command {
             HangarCommand::Up(options) => Command::Up(options),
             HangarCommand::Serve(options) => Command::Serve(options),
+            HangarCommand::Operator(command) => Command::Operator(command),
             HangarCommand::Init { init, extras } => Command::Init(init, extras),
             HangarCommand::Status(place) => Command::Status(place),
             HangarCommand::Stop(place) => Command::Stop(place),
@@ -264,6 +269,9 @@ fn execute(program: Program, globals: Globals, command: Command) -> anyhow::Resu
     let command = match command {
         Command::Up(options) => return crate::up::run(*options),
         Command::Serve(options) => return crate::serve::run(*options),
+        Command::Operator(command) => {
+            return crate::operator::run(*command, globals.kubeconfig.as_deref());
+        }
         Command::Completion(shell) => return completion(program, shell),
         command => command,
     };
@@ -279,7 +287,7 @@ fn execute(program: Program, globals: Globals, command: Command) -> anyhow::Resu
 
 async fn perform(session: &Session, command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Up(_) | Command::Serve(_) | Command::Completion(_) => Ok(()),
+        Command::Up(_) | Command::Serve(_) | Command::Operator(_) | Command::Completion(_) => Ok(()),
         Command::Init(init, extras) => init::run(session, init, extras).await,
         Command::Status(place) => machine::status(session, place).await,
         Command::Stop(place) => machine::stop(session, place).await,

@@ -59,6 +59,28 @@ pub async fn open(place: &Place) -> anyhow::Result<Arc<dyn Store>> {
     }
 }
 
+/// Control planes looked at together.
+const PAGE: usize = 100;
+
+/// Takes every control plane out of a part of a shared store.
+pub async fn empty(wanted: &Wanted) -> anyhow::Result<()> {
+    let store = open(&wanted.place(Path::new("."))?).await?;
+    loop {
+        let page = store.tenants(None, PAGE).await?;
+        if page.is_empty() {
+            break;
+        }
+        for tenant in page {
+            match store.delete_tenant(tenant.id).await {
+                Ok(()) | Err(store::StoreError::NoTenant) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    store.close().await;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,11 +21,12 @@ pub struct Wanted {
 }
 
 /// Kinds of owned objects: apiVersion, kind, plural.
-const KINDS: [(&str, &str, &str); 9] = [
+const KINDS: [(&str, &str, &str); 10] = [
     ("v1", "Namespace", "namespaces"),
     ("v1", "Service", "services"),
     ("v1", "Secret", "secrets"),
     ("v1", "ServiceAccount", "serviceaccounts"),
+    ("v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
     ("networking.k8s.io/v1", "Ingress", "ingresses"),
     ("apps/v1", "Deployment", "deployments"),
     ("apps/v1", "StatefulSet", "statefulsets"),
@@ -35,8 +36,17 @@ const KINDS: [(&str, &str, &str); 9] = [
 
 /// Puts what every owned object has around what is particular to this one.
 pub fn owned(plane: &Plane, kind: &str, name: &str, rest: Value) -> Wanted {
-    let (api_version, plural) =
-        KINDS.iter().find(|row| row.1 == kind).map_or(("v1", ""), |(version, _, plural)| (version, plural));
+    let row = KINDS.iter().find(|row| row.1 == kind).copied();
+    owned_as(plane, row.unwrap_or(("v1", kind, "")), name, rest)
+}
+
+/// The same for a kind that not every cluster has: apiVersion, kind, plural.
+pub fn owned_as(
+    plane: &Plane,
+    (api_version, kind, plural): (&str, &str, &str),
+    name: &str,
+    rest: Value,
+) -> Wanted {
     let cluster_wide = matches!(kind, "Namespace" | "ClusterRoleBinding");
     let namespace = if cluster_wide { "" } else { plane.namespace.as_str() };
     let mut object = json!({
@@ -62,7 +72,7 @@ pub fn namespace(plane: &Plane) -> Wanted {
     owned(plane, "Namespace", &plane.namespace, json!({}))
 }
 
-fn service_name<'a>(plane: &'a Plane, row: &'a Hosted) -> &'a str {
+pub fn service_name<'a>(plane: &'a Plane, row: &'a Hosted) -> &'a str {
     row.service.unwrap_or(&plane.name)
 }
 

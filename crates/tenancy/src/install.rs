@@ -27,6 +27,20 @@ pub fn built_in_hooks() -> Vec<Value> {
     BUILT_IN_HOOKS.map(read).to_vec()
 }
 
+/// `kubeflex-config`.
+pub fn configuration(settings: &Settings) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": names::SYSTEM_CONFIG, "namespace": names::SYSTEM_NAMESPACE},
+        "data": {
+            "domain": settings.domain,
+            "externalPort": settings.external_port.to_string(),
+            "hostContainer": settings.host_container,
+            "isOpenShift": settings.is_openshift.to_string(),
+        },
+    })
+}
+
 /// Applies everything; any number of times.
 pub async fn install(client: &kube::Client, settings: &Settings) -> Result<(), Error> {
     for definition in definitions() {
@@ -38,16 +52,7 @@ pub async fn install(client: &kube::Client, settings: &Settings) -> Result<(), E
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names::SYSTEM_NAMESPACE}});
     let place = Place::new("v1", "namespaces", "", names::SYSTEM_NAMESPACE);
     api::apply(client, &place, &namespace, names::MANAGER, true).await?;
-    let config = json!({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": names::SYSTEM_CONFIG, "namespace": names::SYSTEM_NAMESPACE},
-        "data": {
-            "domain": settings.domain,
-            "externalPort": settings.external_port.to_string(),
-            "hostContainer": settings.host_container,
-            "isOpenShift": settings.is_openshift.to_string(),
-        },
-    });
+    let config = configuration(settings);
     let place = Place::new("v1", "configmaps", names::SYSTEM_NAMESPACE, names::SYSTEM_CONFIG);
     api::apply(client, &place, &config, names::MANAGER, true).await?;
     for hook in built_in_hooks() {

@@ -2,8 +2,8 @@
 //!
 //! [`controllers`] gives the runtime its loops; [`install`] prepares the hosting control plane. [`Operator`] is the
 //! state machine; [`Host`] is what it asks of wherever control planes are made, and [`Embedded`] makes them tenants of
-//! this process. [`operations`] copy, compare, back up and restore whole control planes, by the paths of [`Endpoints`].
-//! [`types`] is the table of what each type of control plane looks like.
+//! this process, [`kubernetes`] pods of a cluster. [`operations`] copy, compare, back up and restore whole control
+//! planes, by the paths of [`Endpoints`]. [`types`] is the table of what each type of control plane looks like.
 //!
 //! **Invariants:** every pass may be killed anywhere and run again from the top. A tenant is taken away only for the
 //! object it was made for. Names, keys, reasons and messages are KubeFlex's; what is ours is optional and additional.
@@ -23,6 +23,7 @@ mod host;
 mod hub;
 mod install;
 mod kubeconfig;
+pub mod kubernetes;
 pub mod names;
 pub mod operations;
 mod operator;
