@@ -48,6 +48,9 @@ struct Record {
     authority_key: String,
     /// PEM: the key that signs its service accounts' tokens.
     token_key: String,
+    /// A copy that is not complete yet: nobody finds it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    sealed: bool,
     #[serde(flatten)]
     charter: Charter,
 }
@@ -60,6 +63,9 @@ pub struct Charter {
     pub owner: Option<String>,
     #[serde(default)]
     pub quota: Quota,
+    /// How often its authority has been replaced, on demand: certificates of an earlier one are worth nothing.
+    #[serde(default)]
+    pub generation: u64,
 }
 
 /// The keys of a control plane where somebody else decides them, all PEM.
@@ -91,6 +97,7 @@ pub struct ControlPlane {
     pub authority: Authority,
     pub issuer: Issuer,
     pub charter: Charter,
+    sealed: bool,
     surface: Derived<Surface>,
     policy: Derived<PolicySnapshot>,
     /// Namespaces seen to be there and active, by the revision they were seen at. Writes check that revision, so
@@ -196,6 +203,9 @@ impl ControlPlanes {
         let mut tenant = self.store.tenant(name).await?;
         while let Some(found) = tenant {
             let plane = Arc::new(self.open(&found)?);
+            if plane.sealed {
+                return Ok(None);
+            }
             self.names.insert(plane.id, plane.name.clone());
             self.held.insert(plane.name.clone(), plane.clone());
             // Whoever deleted it while it was being opened, and maybe made it again, had nothing to forget yet.
@@ -225,6 +235,7 @@ impl ControlPlanes {
             authority: authority.map_err(|e| unreadable(e.to_string()))?,
             issuer: issuer.map_err(|e| unreadable(e.to_string()))?,
             charter: record.charter,
+            sealed: record.sealed,
             surface: Derived::default(),
             policy: Derived::default(),
             namespaces: Cache::new(NAMESPACES_SEEN),
@@ -247,6 +258,7 @@ impl ControlPlanes {
             authority_certificate: issued.certificate,
             authority_key: issued.key.into_exposed(),
             token_key: issuer.to_pem().into_exposed(),
+            sealed: false,
             charter,
         };
         let json = serde_json::to_vec(&record).map_err(|e| failed(e.to_string()))?;
@@ -260,6 +272,19 @@ impl ControlPlanes {
         record.charter.quota = quota;
         let json = serde_json::to_vec(&record).map_err(|e| failed(e.to_string()))?;
         Ok(self.codec.encode_raw(&record_key(&tenant.name), &json))
+    }
+
+    /// The directory record of an existing control plane, with a seal or without.
+    pub(crate) fn record_with_seal(&self, tenant: &Tenant, sealed: bool) -> Result<Bytes, ControlPlaneError> {
+        let failed = |why: String| ControlPlaneError::Keys(tenant.name.clone(), why);
+        let mut record = self.record(tenant)?;
+        record.sealed = sealed;
+        let json = serde_json::to_vec(&record).map_err(|e| failed(e.to_string()))?;
+        Ok(self.codec.encode_raw(&record_key(&tenant.name), &json))
+    }
+
+    pub(crate) fn is_sealed(&self, tenant: &Tenant) -> Result<bool, ControlPlaneError> {
+        Ok(self.record(tenant)?.sealed)
     }
 
     /// The directory record of an existing control plane with other keys; none if it has these already.
@@ -279,6 +304,28 @@ impl ControlPlanes {
         record.authority_certificate.clone_from(&keys.authority_certificate);
         record.authority_key.clone_from(keys.authority_key.expose());
         record.token_key.clone_from(keys.token_key.expose());
+        let json = serde_json::to_vec(&record).map_err(|e| failed(e.to_string()))?;
+        Ok(Some(self.codec.encode_raw(&record_key(&tenant.name), &json)))
+    }
+
+    /// The directory record of an existing control plane with a new authority for its clients; none if it has had this
+    /// generation before.
+    pub fn record_with_new_authority(
+        &self,
+        tenant: &Tenant,
+        generation: u64,
+        now: jiff::Timestamp,
+    ) -> Result<Option<Bytes>, ControlPlaneError> {
+        let failed = |why: String| ControlPlaneError::Keys(tenant.name.clone(), why);
+        let mut record = self.record(tenant)?;
+        if record.charter.generation >= generation {
+            return Ok(None);
+        }
+        let authority = Authority::generate(&format!("hangar-{}", tenant.name), now, AUTHORITY_LIFETIME);
+        let issued = authority.map_err(|e| failed(e.to_string()))?.to_pem();
+        record.authority_certificate = issued.certificate;
+        record.authority_key = issued.key.into_exposed();
+        record.charter.generation = generation;
         let json = serde_json::to_vec(&record).map_err(|e| failed(e.to_string()))?;
         Ok(Some(self.codec.encode_raw(&record_key(&tenant.name), &json)))
     }

@@ -89,6 +89,17 @@ impl Engine {
         Ok(())
     }
 
+    /// Makes all client certificates of a control plane worthless, once for each generation. Whoever is let in later
+    /// has to be given a new one.
+    pub async fn replace_authority(&self, name: &str, generation: u64) -> Result<(), Failure> {
+        let Some(tenant) = self.store.tenant(name).await? else { return Err(no_control_plane().into()) };
+        if let Some(record) = self.planes.record_with_new_authority(&tenant, generation, self.now())? {
+            self.store.update_tenant(tenant.id, record).await?;
+            self.planes.forget(name);
+        }
+        Ok(())
+    }
+
     /// Takes a control plane away with everything in it. Returns whether there was one.
     pub async fn delete_control_plane(&self, name: &str) -> Result<bool, Failure> {
         let Some(tenant) = self.store.tenant(name).await? else { return Ok(false) };

@@ -15,6 +15,7 @@ use tower::Service;
 
 use crate::body::{Body, BoxError};
 use crate::call::{Call, Head};
+use crate::control_plane::ControlPlane;
 use crate::engine::{Engine, no_control_plane};
 use crate::route::{Action, Target};
 use crate::trail::Trail;
@@ -32,15 +33,37 @@ impl From<Status> for Failure {
 
 pub type Answer = Result<Response<Body>, Failure>;
 
-/// The API server of every control plane in the store.
+/// The API server of every control plane in the store, or in several.
 #[derive(Clone)]
 pub struct ApiServer {
     engine: Arc<Engine>,
+    /// Those of further stores. Where a control plane is, is where it is found.
+    others: Arc<Vec<Arc<Engine>>>,
 }
 
 impl ApiServer {
     pub fn new(engine: Arc<Engine>) -> Self {
-        ApiServer { engine }
+        ApiServer { engine, others: Arc::default() }
+    }
+
+    /// The same, serving what is in further stores as well.
+    #[must_use]
+    pub fn beside(self, others: Vec<Arc<Engine>>) -> Self {
+        ApiServer { engine: self.engine, others: Arc::new(others) }
+    }
+
+    /// Where a control plane is, and what is held of it there.
+    async fn find(&self, name: &str) -> Result<Option<(&Arc<Engine>, Arc<ControlPlane>)>, Failure> {
+        let mut failed = Ok(None);
+        for engine in std::iter::once(&self.engine).chain(self.others.iter()) {
+            match engine.planes.find(name).await {
+                Ok(Some(plane)) => return Ok(Some((engine, plane))),
+                Ok(None) => {}
+                // It may be in another one all the same.
+                Err(error) => failed = Err(Failure::from(error)),
+            }
+        }
+        failed
     }
 
     pub fn engine(&self) -> &Arc<Engine> {
@@ -62,22 +85,22 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let engine = self.engine.clone();
-        Box::pin(async move { Ok(answer(&engine, request).await) })
+        let server = self.clone();
+        Box::pin(async move { Ok(answer(&server, request).await) })
     }
 }
 
 /// The way there, and what is done about every answer: noted, counted, compressed.
-async fn answer<B>(engine: &Arc<Engine>, request: Request<B>) -> Response<Body>
+async fn answer<B>(server: &ApiServer, request: Request<B>) -> Response<Body>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
     let (parts, body) = request.into_parts();
     let gzip = compress::accepts_gzip(&parts.headers);
-    let mut trail = Trail::begin(engine, &parts);
+    let mut trail = Trail::begin(&server.engine, &parts);
     // What a panic leaves behind is this request's own: shared state is behind locks that do not poison.
-    let answered = AssertUnwindSafe(handle(engine, &mut trail, parts, body)).catch_unwind().await;
+    let answered = AssertUnwindSafe(handle(server, &mut trail, parts, body)).catch_unwind().await;
     let response = match answered {
         Ok(answered) => trail.end(answered).await,
         Err(panic) => trail.panicked(panic).await,
@@ -85,7 +108,7 @@ where
     compress::response(response, gzip)
 }
 
-async fn handle<B>(engine: &Arc<Engine>, trail: &mut Trail, mut parts: request::Parts, body: B) -> Answer
+async fn handle<B>(server: &ApiServer, trail: &mut Trail, mut parts: request::Parts, body: B) -> Answer
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -95,7 +118,7 @@ where
     };
 
     // The control plane at the door.
-    let Some(plane) = engine.planes.find(&door.control_plane).await? else {
+    let Some((engine, plane)) = server.find(&door.control_plane).await? else {
         return Err(no_control_plane().into());
     };
     let head = Head::new(parts, door)?;

@@ -11,7 +11,7 @@ use crate::lifecycle::Look;
 use crate::read::Current;
 use crate::service::Failure;
 use crate::surface::validate_custom;
-use crate::{convert, crd, lifecycle, managed, owners, read};
+use crate::{convert, crd, lifecycle, managed, moving, owners, read};
 
 /// How often a write is tried again when something else changed under it.
 const TRIES: usize = 12;
@@ -394,8 +394,9 @@ pub async fn encode(call: &Call, object: &Value) -> Result<bytes::Bytes, Failure
 }
 
 /// Durable when it returns. What is derived from the written kind is outdated before anyone is told.
-pub async fn commit(call: &Call, operations: Vec<Operation>) -> Result<Revision, StoreError> {
-    let revision = call.engine.store.write(call.plane.id, operations).await?;
+pub async fn commit(call: &Call, mut operations: Vec<Operation>) -> Result<Revision, StoreError> {
+    operations.push(moving::check());
+    let revision = call.engine.store.write(call.plane.id, operations).await.map_err(moving::explain)?;
     call.engine.planes.written(&call.plane, &call.row.storage_kind);
     Ok(revision)
 }

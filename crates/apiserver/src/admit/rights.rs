@@ -35,8 +35,19 @@ pub async fn validate(call: &Call, object: &Value, change: Change<'_>) -> Result
             }
             _ => Ok(()),
         },
-        _ => Ok(()),
+        _ => further(call, object, change).await,
     }
+}
+
+/// What is built on top of the server may ask for a right beside the one to write.
+async fn further(call: &Call, object: &Value, change: Change<'_>) -> Result<(), Failure> {
+    let Some(extension) = call.engine.extension.get().filter(|_| change.is_main()) else { return Ok(()) };
+    if call.plane.name != call.engine.config.hosting {
+        return Ok(());
+    }
+    let Some(needed) = extension.needs(&call.row.storage_kind, object, change.old()) else { return Ok(()) };
+    let attributes = Attributes::resource(needed.verb, needed.group, needed.resource).name(&needed.name);
+    crate::stations::authorize::check(&call.engine, &call.plane, &call.user, &attributes).await
 }
 
 /// A request for a certificate may not ask for a group that nobody can be taken out of again.

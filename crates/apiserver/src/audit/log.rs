@@ -56,6 +56,7 @@ pub struct Log {
 }
 
 struct Shared {
+    path: PathBuf,
     policy: Policy,
     when_full: WhenFull,
     /// The most that one line may take of the room: all of it.
@@ -89,8 +90,15 @@ impl Log {
             .name("audit-log".to_owned())
             .spawn(move || write_all(file, messages, &counted))?;
         let room = Arc::new(Semaphore::new(capacity as usize));
-        let (policy, when_full) = (options.policy, options.when_full);
-        Ok(Log { shared: Arc::new(Shared { policy, when_full, capacity, room, queue, counters }) })
+        let (path, policy, when_full) = (options.path, options.policy, options.when_full);
+        Ok(Log { shared: Arc::new(Shared { path, policy, when_full, capacity, room, queue, counters }) })
+    }
+
+    /// All files that lines are in, oldest first.
+    pub fn files(&self) -> io::Result<Vec<PathBuf>> {
+        let mut files = put_aside(&self.shared.path)?;
+        files.push(self.shared.path.clone());
+        Ok(files)
     }
 
     pub fn policy(&self) -> &Policy {
@@ -230,36 +238,42 @@ impl Rotating {
     fn rotate(&mut self) -> io::Result<()> {
         self.file.flush()?;
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H-%M-%S.%6f").to_string();
-        let (stem, extension) = self.parts();
+        let (stem, extension) = parts(&self.path);
         fs::rename(&self.path, self.path.with_file_name(format!("{stem}-{now}{extension}")))?;
         (self.file, self.size) = append(&self.path)?;
         self.prune()
     }
 
-    /// `audit` and `.log`.
-    fn parts(&self) -> (String, String) {
-        let text = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
-        let extension = text(self.path.extension()).map(|extension| format!(".{extension}"));
-        (text(self.path.file_stem()).unwrap_or_default(), extension.unwrap_or_default())
-    }
-
-    /// Removes the oldest of the files put aside: their names sort by age.
+    /// Removes the oldest of the files put aside.
     fn prune(&self) -> io::Result<()> {
-        let (stem, extension) = self.parts();
-        let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let mut aside: Vec<PathBuf> = fs::read_dir(directory.unwrap_or(Path::new(".")))?
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let time = name.strip_prefix(&stem).and_then(|name| name.strip_prefix('-'));
-                let time = time.and_then(|time| time.strip_suffix(extension.as_str()));
-                time.is_some_and(|time| time.starts_with(|first: char| first.is_ascii_digit()))
-            })
-            .collect();
-        aside.sort();
+        let aside = put_aside(&self.path)?;
         let excess = aside.len().saturating_sub(self.keep);
         aside.iter().take(excess).try_for_each(fs::remove_file)
     }
+}
+
+/// `audit` and `.log`.
+fn parts(path: &Path) -> (String, String) {
+    let text = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
+    let extension = text(path.extension()).map(|extension| format!(".{extension}"));
+    (text(path.file_stem()).unwrap_or_default(), extension.unwrap_or_default())
+}
+
+/// Files that were put aside, oldest first: their names sort by age.
+fn put_aside(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let (stem, extension) = parts(path);
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let mut aside: Vec<PathBuf> = fs::read_dir(directory.unwrap_or(Path::new(".")))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let time = name.strip_prefix(&stem).and_then(|name| name.strip_prefix('-'));
+            let time = time.and_then(|time| time.strip_suffix(extension.as_str()));
+            time.is_some_and(|time| time.starts_with(|first: char| first.is_ascii_digit()))
+        })
+        .collect();
+    aside.sort();
+    Ok(aside)
 }
 
 /// For its owner's eyes only.

@@ -69,7 +69,9 @@ fn by_certificate(
     leaf: &[u8],
     now: Timestamp,
 ) -> Result<Arc<UserInfo>, Failure> {
-    let proof = (plane.id, Sha256::digest(leaf).into());
+    // With the authority: what was good before it was replaced is not remembered as good now.
+    let hash = Sha256::new().chain_update(plane.authority.certificate_der()).chain_update(leaf).finalize();
+    let proof = (plane.id, hash.into());
     let cache = &engine.credentials.certificates;
     if let Some(user) = remembered(cache, &proof, now) {
         return Ok(user);
