@@ -1,0 +1,333 @@
+//! Between an object and calls: which field is which member, and how each is spelled on the other side.
+//!
+//! Values are the same on both sides (see [`crate::value`]); names are not, and neither side has all that the
+//! other has. What only one side knows is left out.
+
+use serde_json::{Map, Value};
+
+use super::fields::{Field, Home, Type};
+use super::sites::{Overlay, Place, Site};
+use super::{KindFacts, Plan};
+use crate::crd::names;
+use crate::model::Kind as ShapeKind;
+use crate::rules::vocabulary::{Key, Verb};
+
+/// What an answer says of an object.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Learned {
+    pub spec: Map<String, Value>,
+    pub status: Map<String, Value>,
+    pub arn: Option<String>,
+    /// The account that owns the object, where the answer says.
+    pub owner: Option<String>,
+}
+
+/// An object and its plan, for making calls of it.
+#[derive(Clone, Copy)]
+pub struct Translator<'a> {
+    pub facts: &'a KindFacts,
+    pub plan: &'a Plan,
+}
+
+impl KindFacts {
+    /// Translates between objects of the kind and calls.
+    pub fn translator(&self) -> Result<Translator<'_>, super::KindsError> {
+        Ok(Translator { facts: self, plan: self.plan()? })
+    }
+}
+
+impl<'a> Translator<'a> {
+    /// The field that a member of an operation is.
+    pub fn field_of(&self, operation: &str, member: &str) -> Option<&'a Field> {
+        let renames = self.facts.rules.renames.get(operation);
+        let word = renames.and_then(|renames| renames.value.get(member)).map_or(member, String::as_str);
+        self.plan.field(word).or_else(|| {
+            let name = self.plan.overlay().published(word);
+            self.plan.fields().iter().find(|field| field.name == *name && field.refers_for.is_none())
+        })
+    }
+
+    /// The value of a field in an object, whichever half it stands in.
+    pub fn value<'b>(&self, field: &Field, object: &'b Value) -> Option<&'b Value> {
+        let home = match field.home {
+            Home::Spec => "spec",
+            Home::Status => "status",
+        };
+        object.get(home)?.get(&field.name).filter(|value| !value.is_null())
+    }
+
+    /// The members of an operation's input that are fields of the object, and the constants of the operation.
+    pub fn request(&self, operation: &str, verb: Verb, object: &Value) -> Map<String, Value> {
+        let mut request = Map::new();
+        let Some(input) = Site::input(self.plan.model(), operation) else { return request };
+        let rules = self.facts.rules;
+        let target = rules.inside.as_ref().filter(|_| matches!(verb, Verb::Create | Verb::Update));
+        if let Some((inside, site)) =
+            target.and_then(|inside| Some((&inside.value, input.shape.member(&inside.value)?)))
+        {
+            let members = self.members(operation, verb, Site::of(site.shape()), object);
+            request.insert(inside.clone(), Value::Object(members));
+        }
+        request.extend(self.members(operation, verb, input, object));
+        if let Some(constants) = rules.constants.get(operation) {
+            request.extend(constants.value.iter().map(|(member, value)| (member.clone(), value.clone())));
+        }
+        request
+    }
+
+    fn members(&self, operation: &str, verb: Verb, input: Site, object: &Value) -> Map<String, Value> {
+        let mut members = Map::new();
+        for member in input.shape.members() {
+            if members.contains_key(member.name()) {
+                continue;
+            }
+            if let Some(value) = self.member(operation, verb, member.name(), Site::of(member.shape()), object)
+            {
+                members.insert(member.name().to_owned(), value);
+            }
+        }
+        members
+    }
+
+    fn member(&self, operation: &str, verb: Verb, member: &str, site: Site, object: &Value) -> Option<Value> {
+        let rules = self.facts.rules;
+        let sent_here = |field: &&Field| {
+            let rule = rules.fields.get(&field.word);
+            rule.and_then(|rule| rule.value.send_to.as_deref()) == Some(member)
+        };
+        let field = self.plan.fields().iter().find(sent_here).or_else(|| self.field_of(operation, member));
+        if let Some(field) = field {
+            let skip =
+                rules.fields.get(&field.word).map(|rule| rule.value.skip.as_slice()).unwrap_or_default();
+            if field.attribute || skip.contains(&verb) || skip.contains(&Verb::Any) {
+                return None;
+            }
+            return Some(self.outbound(field, site, self.value(field, object)?));
+        }
+        if matches!(verb, Verb::Create) {
+            return None;
+        }
+        // What identifies the object: its ARN, or an id in a list of ids.
+        if self.is_own_arn(member) {
+            return object.pointer("/status/ackResourceMetadata/arn").filter(|arn| arn.is_string()).cloned();
+        }
+        if site.shape.kind() == ShapeKind::List && verb == Verb::Read {
+            let one = names::singular(member);
+            let value = if self.is_own_arn(&one) {
+                object.pointer("/status/ackResourceMetadata/arn")?.clone()
+            } else {
+                self.value(self.field_of(operation, &one)?, object)?.clone()
+            };
+            return value.is_string().then(|| Value::Array(vec![value]));
+        }
+        None
+    }
+
+    /// Whether a word is that of the object's own ARN.
+    pub fn is_own_arn(&self, word: &str) -> bool {
+        let told = self.facts.rules.fields.iter().find(|(_, rule)| rule.value.arn);
+        told.is_some_and(|(arn, _)| arn.eq_ignore_ascii_case(word))
+            || word.eq_ignore_ascii_case("arn")
+            || word.eq_ignore_ascii_case("resourceArn") && self.facts.rules.key == Some(Key::Arn)
+            || word.eq_ignore_ascii_case(&format!("{}arn", self.facts.resource()))
+    }
+
+    /// A field's value as a member of this shape.
+    pub fn outbound(&self, field: &Field, target: Site, value: &Value) -> Value {
+        match &field.kind {
+            Type::Model(site) => outbound(self.plan.overlay(), *site, target, value),
+            Type::ListOf(site) => {
+                each(value, |item| outbound(self.plan.overlay(), *site, target.content(), item))
+            }
+            Type::MapOf(site) => {
+                each(value, |item| outbound(self.plan.overlay(), *site, target.content(), item))
+            }
+            Type::Literal(_) | Type::Reference { .. } => value.clone(),
+        }
+    }
+
+    /// A member's value as that of a field.
+    pub fn inbound(&self, field: &Field, value: &Value) -> Value {
+        match &field.kind {
+            Type::Model(site) => inbound(self.plan.overlay(), *site, value),
+            Type::ListOf(site) | Type::MapOf(site) => {
+                each(value, |item| inbound(self.plan.overlay(), *site, item))
+            }
+            Type::Literal(_) | Type::Reference { .. } => value.clone(),
+        }
+    }
+
+    /// Where the object lies in an operation's answer: a path of members, and whether it is one of a list.
+    pub fn answer_path(&self, operation: &str) -> (Vec<&'a str>, bool) {
+        let Some(output) = Site::output(self.plan.model(), operation) else { return (Vec::new(), false) };
+        let mut path: Vec<&str> = Vec::new();
+        let mut site = output;
+        if let Some(told) = self.facts.rules.answers.get(operation) {
+            for word in told.value.split('.') {
+                path.push(word);
+                site = match site.member(word) {
+                    Some(member) => member,
+                    None => break,
+                };
+            }
+            return (path, site.shape.kind() == ShapeKind::List);
+        }
+        let members: Vec<_> = output.shape.members().collect();
+        if let [only] = members.as_slice()
+            && only.shape().is_structure()
+        {
+            return (vec![only.name()], false);
+        }
+        let is_list_role =
+            self.facts.rules.operations.list.as_ref().is_some_and(|list| list.value == operation);
+        let lists = members.iter().filter(|member| member.shape().kind() == ShapeKind::List);
+        let of_structures = lists.filter(|member| Site::of(member.shape()).content().shape.is_structure());
+        match of_structures.take(1).next() {
+            Some(list) if is_list_role => (vec![list.name()], true),
+            _ => (Vec::new(), false),
+        }
+    }
+
+    /// What the object in an answer says. `found` is what lies at [`Translator::answer_path`].
+    pub fn learned(&self, operation: &str, found: &Value) -> Learned {
+        let mut learned = Learned::default();
+        let Some(members) = found.as_object() else { return learned };
+        for (member, value) in members.iter().filter(|(_, value)| !value.is_null()) {
+            if self.is_own_arn(member) && learned.arn.is_none() {
+                learned.arn = value.as_str().map(str::to_owned);
+            }
+            let Some(field) = self.field_of(operation, member) else { continue };
+            let rule = self.facts.rules.fields.get(&field.word).map(|rule| &rule.value);
+            if rule.is_some_and(|rule| rule.owner) {
+                learned.owner = value.as_str().map(str::to_owned);
+            }
+            let elsewhere = rule.is_some_and(|rule| {
+                rule.read_from.is_some()
+                    || rule.skip.iter().any(|verb| matches!(verb, Verb::Read | Verb::Any))
+            });
+            if !elsewhere && !field.secret && field.refers_for.is_none() {
+                learned.put(field, self.inbound(field, value));
+            }
+        }
+        for (word, rule) in &self.facts.rules.fields {
+            let (Some(from), Some(field)) = (&rule.value.read_from, self.plan.field(word)) else { continue };
+            let value = from.split('.').try_fold(found, |value, word| value.get(word));
+            if let Some(value) = value.filter(|value| !value.is_null()) {
+                learned.put(field, self.inbound(field, value));
+            }
+        }
+        learned
+    }
+
+    /// What a map of attributes says.
+    pub fn learned_attributes(&self, attributes: &Map<String, Value>) -> Learned {
+        let mut learned = Learned::default();
+        for (word, value) in attributes {
+            if self.is_own_arn(word) {
+                learned.arn = value.as_str().map(str::to_owned);
+            }
+            let owner = self.facts.rules.fields.get(word).is_some_and(|rule| rule.value.owner);
+            if owner {
+                learned.owner = value.as_str().map(str::to_owned);
+            }
+            if let Some(field) = self.plan.field(word).filter(|field| field.attribute) {
+                learned.put(field, value.clone());
+            }
+        }
+        learned
+    }
+
+    /// The fields that travel as attributes, as AWS has them.
+    pub fn attributes(&self, object: &Value) -> Map<String, Value> {
+        let fields = self.plan.fields().iter().filter(|field| field.attribute && field.home == Home::Spec);
+        fields.filter_map(|field| Some((field.word.clone(), self.value(field, object)?.clone()))).collect()
+    }
+}
+
+impl Learned {
+    fn put(&mut self, field: &Field, value: Value) {
+        let home = match field.home {
+            Home::Spec => &mut self.spec,
+            Home::Status => &mut self.status,
+        };
+        home.insert(field.name.clone(), value);
+    }
+}
+
+fn each(value: &Value, change: impl Fn(&Value) -> Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(change).collect(),
+        Value::Object(entries) => {
+            Value::Object(entries.iter().map(|(key, value)| (key.clone(), change(value))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn outbound(overlay: &Overlay, site: Site, target: Site, value: &Value) -> Value {
+    match site.shape.kind() {
+        ShapeKind::Structure | ShapeKind::Union => {
+            let Some(properties) = value.as_object() else { return value.clone() };
+            let mut members = Map::new();
+            for (word, member) in overlay.members(site) {
+                let Some(value) = properties.get(&*overlay.name_in(site.place, word)) else { continue };
+                let same = target.shape.member(word).or_else(|| {
+                    let name = overlay.published(word);
+                    target.shape.members().find(|member| *overlay.published(member.name()) == *name)
+                });
+                if let Some(same) = same.filter(|_| !value.is_null()) {
+                    let value = outbound(overlay, member, Site::of(same.shape()), value);
+                    members.insert(same.name().to_owned(), value);
+                }
+            }
+            Value::Object(members)
+        }
+        ShapeKind::List | ShapeKind::Map => {
+            let inner = |site: Site| match site.shape.kind() {
+                ShapeKind::List => site.shape.element().map(|element| Site::of(element.shape())),
+                ShapeKind::Map => site.shape.entry().map(|(_, value)| Site::of(value.shape())),
+                _ => None,
+            };
+            match (inner(site), inner(target)) {
+                (Some(site), Some(target)) => each(value, |item| outbound(overlay, site, target, item)),
+                _ => value.clone(),
+            }
+        }
+        _ => value.clone(),
+    }
+}
+
+fn inbound(overlay: &Overlay, site: Site, value: &Value) -> Value {
+    match site.shape.kind() {
+        ShapeKind::Structure | ShapeKind::Union => {
+            let Some(members) = value.as_object() else { return value.clone() };
+            let mut properties = Map::new();
+            for (word, member) in overlay.members(site) {
+                if let Some(value) = members.get(word).filter(|value| !value.is_null()) {
+                    let name = overlay.name_in(site.place, word);
+                    properties.insert(name.to_string(), inbound(overlay, member, value));
+                }
+            }
+            Value::Object(properties)
+        }
+        ShapeKind::List => match site.shape.element() {
+            Some(element) => each(value, |item| inbound(overlay, Site::of(element.shape()), item)),
+            None => value.clone(),
+        },
+        ShapeKind::Map => match site.shape.entry() {
+            Some((_, entry)) => each(value, |item| inbound(overlay, Site::of(entry.shape()), item)),
+            None => value.clone(),
+        },
+        _ => value.clone(),
+    }
+}
+
+impl Overlay {
+    /// The published name of a member of a structure.
+    pub fn name_in(&self, place: Place, word: &'static str) -> std::sync::Arc<str> {
+        match self.told(place).published.get(word) {
+            Some(name) => name.as_str().into(),
+            None => self.published(word),
+        }
+    }
+}
