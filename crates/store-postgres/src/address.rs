@@ -1,0 +1,289 @@
+//! Where the database is: connection strings as PostgreSQL's own clients read them.
+//!
+//! The driver knows most options. What it does not know is taken out here before it looks: how the server's
+//! certificate is judged, and options that mean nothing to us.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+
+/// No variant says what the string is: it holds a password.
+#[derive(thiserror::Error, Debug, PartialEq, Eq)]
+pub enum AddressError {
+    #[error("the address of the database cannot be read: {0}")]
+    Unreadable(String),
+    #[error("the address of the database has {option}={value}, which is not one of {known}")]
+    Value { option: &'static str, value: String, known: &'static str },
+    #[error("the address of the database has the option {0}, which is not supported")]
+    Unsupported(String),
+    #[error("the address of the database names no host")]
+    NoHost,
+    #[error("the address of the database names no user")]
+    NoUser,
+}
+
+/// How the server's certificate is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verify {
+    /// Encrypted, whoever it is.
+    Nothing,
+    /// Signed by an authority we trust, whatever its name.
+    Authority,
+    /// Signed by an authority we trust, for the host we asked for.
+    Name,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TlsOptions {
+    pub verify: Verify,
+    /// PEM of the authorities; those of the machine when it is not given.
+    pub authorities: Option<PathBuf>,
+    /// PEM of our own certificate and key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+pub(crate) struct Address {
+    pub config: Config,
+    pub tls: TlsOptions,
+}
+
+/// Options of other clients that change nothing here.
+const WITHOUT_EFFECT: [&str; 6] =
+    ["fallback_application_name", "client_encoding", "gssencmode", "krbsrvname", "sslcompression", "sslsni"];
+/// Options that would change something and are not known: refusing is better than connecting otherwise than asked.
+const UNSUPPORTED: [&str; 9] = [
+    "service",
+    "servicefile",
+    "passfile",
+    "sslcrl",
+    "sslcrldir",
+    "sslpassword",
+    "requirepeer",
+    "replication",
+    "sslcertmode",
+];
+
+/// A host that does not answer is away; its neighbours wait for less than a person notices.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// What we sent and nobody acknowledged for this long went into the void.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(3);
+
+/// After this long without a word, the other side is asked whether it is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+pub(crate) fn parse(address: &str) -> Result<Address, AddressError> {
+    let (kept, taken) = if address.starts_with("postgres://") || address.starts_with("postgresql://") {
+        split_url(address)?
+    } else {
+        split_words(address)?
+    };
+    let mut tls = TlsOptions { verify: Verify::Nothing, authorities: None, identity: None };
+    let (mut mode, mut certificate, mut key) = (None, None, None);
+    for (option, value) in taken {
+        match option.as_str() {
+            "sslmode" => mode = Some(value),
+            "sslrootcert" if value == "system" => {
+                tls.verify = Verify::Name;
+            }
+            "sslrootcert" => tls.authorities = Some(value.into()),
+            "sslcert" => certificate = Some(PathBuf::from(value)),
+            "sslkey" => key = Some(PathBuf::from(value)),
+            option if WITHOUT_EFFECT.contains(&option) => {}
+            option => return Err(AddressError::Unsupported(option.into())),
+        }
+    }
+    tls.identity = match (certificate, key) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        _ => {
+            let why = "sslcert and sslkey belong together, and one is missing";
+            return Err(AddressError::Unreadable(why.into()));
+        }
+    };
+    let mut config: Config = kept.parse().map_err(|error: tokio_postgres::Error| {
+        let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        AddressError::Unreadable(cause)
+    })?;
+    let asked = |verify, if_authorities| if tls.authorities.is_some() { if_authorities } else { verify };
+    let (mode, verify) = match mode.as_deref() {
+        None if tls.verify == Verify::Name => (SslMode::Require, Verify::Name),
+        None | Some("prefer" | "allow") => (SslMode::Prefer, tls.verify),
+        Some("disable") => (SslMode::Disable, Verify::Nothing),
+        // As libpq does: with an authority at hand, it is asked.
+        Some("require") => (SslMode::Require, asked(tls.verify, Verify::Authority)),
+        Some("verify-ca") => (SslMode::Require, Verify::Authority),
+        Some("verify-full") => (SslMode::Require, Verify::Name),
+        Some(other) => {
+            let known = "disable, allow, prefer, require, verify-ca, verify-full";
+            return Err(AddressError::Value { option: "sslmode", value: other.into(), known });
+        }
+    };
+    config.ssl_mode(mode);
+    tls.verify = verify;
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        return Err(AddressError::NoHost);
+    }
+    if config.get_user().is_none() {
+        return Err(AddressError::NoUser);
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT_TIMEOUT);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(UNACKNOWLEDGED);
+    }
+    // The driver's default of two hours leaves a connection that only listens deaf for as long.
+    if config.get_keepalives_idle() == Duration::from_secs(2 * 60 * 60) {
+        config.keepalives_idle(KEEP_ALIVE).keepalives_interval(UNACKNOWLEDGED).keepalives_retries(3);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("hangar");
+    }
+    // Of several hosts, the one that can be written.
+    config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    Ok(Address { config, tls })
+}
+
+type Taken = Vec<(String, String)>;
+
+fn ours(option: &str) -> bool {
+    ["sslmode", "sslrootcert", "sslcert", "sslkey"].contains(&option)
+        || WITHOUT_EFFECT.contains(&option)
+        || UNSUPPORTED.contains(&option)
+}
+
+fn split_url(address: &str) -> Result<(String, Taken), AddressError> {
+    let Some((base, query)) = address.split_once('?') else { return Ok((address.into(), vec![])) };
+    let (mut kept, mut taken) = (Vec::new(), Vec::new());
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (option, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if ours(option) {
+            taken.push((option.to_owned(), percent_decoded(value)?));
+        } else {
+            kept.push(pair);
+        }
+    }
+    let separator = if kept.is_empty() { "" } else { "?" };
+    Ok((format!("{base}{separator}{}", kept.join("&")), taken))
+}
+
+fn percent_decoded(text: &str) -> Result<String, AddressError> {
+    let unreadable =
+        || AddressError::Unreadable("an option has a percent sign that begins no character".into());
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2).ok_or_else(unreadable)?;
+        let digits = std::str::from_utf8(digits).map_err(|_| unreadable())?;
+        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| unreadable())?);
+        rest = after;
+    }
+    String::from_utf8(bytes).map_err(|_| unreadable())
+}
+
+/// `name=value name='value with spaces'`, a backslash before what is meant as itself.
+fn split_words(address: &str) -> Result<(String, Taken), AddressError> {
+    let (mut kept, mut taken) = (String::new(), Vec::new());
+    let mut letters = address.chars().peekable();
+    loop {
+        while letters.next_if(|letter| letter.is_whitespace()).is_some() {}
+        let mut option = String::new();
+        while let Some(letter) = letters.next_if(|letter| *letter != '=' && !letter.is_whitespace()) {
+            option.push(letter);
+        }
+        while letters.next_if(|letter| letter.is_whitespace()).is_some() {}
+        if option.is_empty() && letters.peek().is_none() {
+            return Ok((kept, taken));
+        }
+        if letters.next() != Some('=') || option.is_empty() {
+            // Not what stands there: it may be a part of a password.
+            return Err(AddressError::Unreadable("an option has no value".into()));
+        }
+        while letters.next_if(|letter| letter.is_whitespace()).is_some() {}
+        let quoted = letters.next_if_eq(&'\'').is_some();
+        let mut value = String::new();
+        loop {
+            match letters.next() {
+                None if quoted => return Err(AddressError::Unreadable("a quote is not closed".into())),
+                None => break,
+                Some('\'') if quoted => break,
+                Some(letter) if !quoted && letter.is_whitespace() => break,
+                Some('\\') => value.extend(letters.next()),
+                Some(letter) => value.push(letter),
+            }
+        }
+        if ours(&option) {
+            taken.push((option, value));
+        } else {
+            let value = value.replace('\\', "\\\\").replace('\'', "\\'");
+            kept.push_str(&format!("{option}='{value}' "));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(address: &str, mode: SslMode, verify: Verify) {
+        let read = parse(address).unwrap_or_else(|error| panic!("{address}: {error}"));
+        assert_eq!((read.config.get_ssl_mode(), read.tls.verify), (mode, verify), "{address}");
+        assert_eq!(read.config.get_user(), Some("u"), "{address}");
+        assert_eq!(read.config.get_password(), Some(&b"p w"[..]), "{address}");
+        assert_eq!(read.config.get_dbname(), Some("d"), "{address}");
+    }
+
+    #[test]
+    fn encryption_is_as_the_usual_options_say() {
+        let (prefer, require, disable) = (SslMode::Prefer, SslMode::Require, SslMode::Disable);
+        check("postgres://u:p%20w@h/d", prefer, Verify::Nothing);
+        check("postgresql://u:p%20w@h:1,i:2/d?sslmode=disable&connect_timeout=3", disable, Verify::Nothing);
+        check("postgres://u:p%20w@h/d?sslmode=require", require, Verify::Nothing);
+        check("postgres://u:p%20w@h/d?sslrootcert=%2Fa%20b&sslmode=require", require, Verify::Authority);
+        check("postgres://u:p%20w@h/d?sslmode=verify-ca&application_name=x", require, Verify::Authority);
+        check("postgres://u:p%20w@h/d?sslmode=verify-full", require, Verify::Name);
+        check("postgres://u:p%20w@h/d?sslrootcert=system", require, Verify::Name);
+        check("host=h user=u password='p w' dbname=d sslmode=verify-full sslsni=1", require, Verify::Name);
+        check(
+            "user = u  password = p\\ w host=h,i port=1,2 dbname='d' keepalives=0",
+            prefer,
+            Verify::Nothing,
+        );
+        check("host=h user=u password='p w' dbname=d sslcert=c sslkey='k k'", prefer, Verify::Nothing);
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_said_without_the_password() {
+        let cases = [
+            ("postgres://u:secret@h/d?sslmode=maybe", "sslmode=maybe"),
+            ("postgres://u:secret@h/d?passfile=x", "passfile"),
+            ("postgres://u:secret@h/d?sslcert=x", "sslkey"),
+            ("postgres://u:secret@h/d?nonsense=1", "nonsense"),
+            ("postgres://u:secret@h/d?sslrootcert=%zz", "percent"),
+            ("postgres:///d?user=u&password=secret", "no host"),
+            ("host=h password=secret", "no user"),
+            ("host=h user=u password='secret", "quote"),
+            ("host=h user=u secret", "no value"),
+            ("just secret words", "no value"),
+        ];
+        for (address, says) in cases {
+            let error = parse(address).err().unwrap_or_else(|| panic!("{address} was accepted")).to_string();
+            assert!(error.contains(says), "{address}: {error}");
+            assert!(!error.contains("secret"), "{address}: {error}");
+        }
+    }
+
+    #[test]
+    fn files_are_found() {
+        let read = parse("host=h user=u sslrootcert=/r sslcert=/c sslkey=/k sslmode=verify-full").unwrap();
+        let identity = Some(("/c".into(), "/k".into()));
+        assert_eq!(read.tls, TlsOptions { verify: Verify::Name, authorities: Some("/r".into()), identity });
+    }
+}
