@@ -127,6 +127,10 @@ impl Api {
         Ok(Api { client, server })
     }
 
+    pub fn client(&self) -> &kube::Client {
+        &self.client
+    }
+
     async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, ApiError> {
         let request =
             Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, "application/json");
@@ -175,6 +179,20 @@ impl Api {
         object: &Value,
     ) -> Result<Value, ApiError> {
         self.send(Method::PUT, &kind.object(namespace, name), Some(object)).await
+    }
+
+    pub async fn merge(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Value, ApiError> {
+        let request = Request::patch(kind.object(namespace, name))
+            .header(header::CONTENT_TYPE, "application/merge-patch+json")
+            .body(patch.to_string().into_bytes());
+        let request = request.map_err(|error| ApiError::NoAnswer(error.to_string()))?;
+        Ok(self.client.request(request).await?)
     }
 
     /// False if there was nothing to delete.

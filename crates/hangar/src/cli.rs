@@ -9,7 +9,8 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    Program, Session, adopt, config, create, ctx, delete, init, kubeconfig, list, machine, version, whole,
+    Program, Session, adopt, config, create, ctx, delete, init, kubeconfig, list, logs, machine, revoke,
+    version, whole,
 };
 use crate::configuration::UpOptions;
 use crate::kubeconfig::Files;
@@ -70,7 +71,12 @@ enum HangarCommand {
         extras: create::Extras,
     },
     /// Adopt a cluster that is there already as a control plane
-    Adopt(adopt::Adopt),
+    Adopt {
+        #[command(flatten)]
+        adopt: adopt::Adopt,
+        #[command(flatten)]
+        extras: adopt::Extras,
+    },
     /// Delete a control plane and its context
     Delete {
         #[command(flatten)]
@@ -90,8 +96,12 @@ enum HangarCommand {
     Restore(whole::Restore),
     /// Say what control planes take
     Top(whole::Top),
+    /// Show what was asked of a control plane
+    Logs(logs::Logs),
     /// Print the kubeconfig of a control plane
     Kubeconfig(kubeconfig::Kubeconfig),
+    /// Make all kubeconfigs of a control plane worthless that were handed out so far
+    Revoke(revoke::Revoke),
     /// Switch between control planes, and keep their contexts
     Ctx(ctx::Ctx),
     /// Look after what the kubeconfig knows of control planes
@@ -151,11 +161,13 @@ enum Command {
     Status(machine::Where),
     Stop(machine::Where),
     Create(create::Create, create::Extras),
-    Adopt(adopt::Adopt),
+    Adopt(adopt::Adopt, adopt::Extras),
     Delete(delete::Delete, create::Waiting),
     List(list::List),
     Whole(whole::Command),
+    Logs(logs::Logs),
     Kubeconfig(kubeconfig::Kubeconfig),
+    Revoke(revoke::Revoke),
     Ctx(ctx::Ctx),
     Config(config::Hangar),
     Version,
@@ -172,7 +184,7 @@ impl From<HangarCommand> for Command {
             HangarCommand::Status(place) => Command::Status(place),
             HangarCommand::Stop(place) => Command::Stop(place),
             HangarCommand::Create { create, extras } => Command::Create(create, extras),
-            HangarCommand::Adopt(adopt) => Command::Adopt(adopt),
+            HangarCommand::Adopt { adopt, extras } => Command::Adopt(adopt, extras),
             HangarCommand::Delete { delete, waiting } => Command::Delete(delete, waiting),
             HangarCommand::List(list) => Command::List(list),
             HangarCommand::Fork(fork) => Command::Whole(whole::Command::Fork(fork)),
@@ -180,7 +192,9 @@ impl From<HangarCommand> for Command {
             HangarCommand::Backup(backup) => Command::Whole(whole::Command::Backup(backup)),
             HangarCommand::Restore(restore) => Command::Whole(whole::Command::Restore(restore)),
             HangarCommand::Top(top) => Command::Whole(whole::Command::Top(top)),
+            HangarCommand::Logs(logs) => Command::Logs(logs),
             HangarCommand::Kubeconfig(kubeconfig) => Command::Kubeconfig(kubeconfig),
+            HangarCommand::Revoke(revoke) => Command::Revoke(revoke),
             HangarCommand::Ctx(ctx) => Command::Ctx(ctx),
             HangarCommand::Config { command } => Command::Config(command),
             HangarCommand::Version => Command::Version,
@@ -194,7 +208,7 @@ impl From<KflexCommand> for Command {
         match command {
             KflexCommand::Init(init) => Command::Init(init, init::Extras::default()),
             KflexCommand::Create(create) => Command::Create(create, create::Extras::default()),
-            KflexCommand::Adopt(adopt) => Command::Adopt(adopt),
+            KflexCommand::Adopt(adopt) => Command::Adopt(adopt, adopt::Extras::default()),
             KflexCommand::Delete(delete) => Command::Delete(delete, create::Waiting::as_kubeflex()),
             KflexCommand::List => Command::List(list::List::default()),
             KflexCommand::Ctx(ctx) => Command::Ctx(ctx),
@@ -270,7 +284,7 @@ fn execute(program: Program, globals: Globals, command: Command) -> anyhow::Resu
         Command::Up(options) => return crate::up::run(*options),
         Command::Serve(options) => return crate::serve::run(*options),
         Command::Operator(command) => {
-            return crate::operator::run(*command, globals.kubeconfig.as_deref());
+            return crate::operator::run(*command, globals.kubeconfig.as_deref(), globals.verbosity);
         }
         Command::Completion(shell) => return completion(program, shell),
         command => command,
@@ -292,11 +306,13 @@ async fn perform(session: &Session, command: Command) -> anyhow::Result<()> {
         Command::Status(place) => machine::status(session, place).await,
         Command::Stop(place) => machine::stop(session, place).await,
         Command::Create(create, extras) => create::run(session, create, extras).await,
-        Command::Adopt(adopt) => adopt::run(session, adopt).await,
+        Command::Adopt(adopt, extras) => adopt::run(session, adopt, extras).await,
         Command::Delete(delete, waiting) => delete::run(session, delete, waiting).await,
         Command::List(list) => list::run(session, list).await,
         Command::Whole(command) => whole::run(session, command).await,
+        Command::Logs(logs) => logs::run(session, logs).await,
         Command::Kubeconfig(command) => kubeconfig::run(session, command).await,
+        Command::Revoke(revoke) => revoke::run(session, revoke).await,
         Command::Ctx(ctx) => ctx::run(session, ctx).await,
         Command::Config(command) => config::run(session, command).await,
         Command::Version => version::run(session).await,

@@ -99,7 +99,8 @@ impl Host for Embedded {
             }
             Some(_) => Ok(()),
             None => {
-                let charter = Charter { owner: Some(plane.uid.clone()), quota: plane.spec.quota };
+                let charter =
+                    Charter { owner: Some(plane.uid.clone()), quota: plane.spec.quota, ..Charter::default() };
                 let beginning = self.beginning(plane).await?;
                 self.engine.establish(&plane.name, charter, beginning).await.map(drop).map_err(failed)
             }
@@ -185,6 +186,11 @@ impl Host for Embedded {
         Ok(own.authority.verify_client(&[certificate], later).is_ok_and(|user| {
             user.name == subject.user && subject.groups.iter().all(|group| user.is_in(group))
         }))
+    }
+
+    async fn revoke(&self, plane: &Plane, generation: u64) -> Result<(), HostError> {
+        self.own(plane).await?;
+        self.engine.replace_authority(&plane.name, generation).await.map_err(failed)
     }
 
     async fn client(&self, plane: &Plane) -> Result<kube::Client, HostError> {

@@ -6,19 +6,22 @@
 //! | `GET /hangar/v1/control-planes/NAME/usage` | what one takes |
 //! | `GET /hangar/v1/control-planes/NAME/export?revision=N` | everything in it, as bytes |
 //! | `POST /hangar/v1/control-planes/NAME/import?type=TYPE` | a new control plane from such bytes |
+//! | `GET /hangar/v1/control-planes/NAME/revision?at=TIME` | the revision that was current then |
+//! | `GET /hangar/v1/control-planes/NAME/audit?since=TIME` | what the audit log has of it, a line each |
 //! | `GET /hangar/v1/control-planes/A/diff/B` | what B has other than A |
 //!
-//! Who may ask is said by roles with these `nonResourceURLs`; nobody but administrators may by default.
+//! Who may ask is said by roles with these `nonResourceURLs`; nobody but administrators may by default. A control plane
+//! that begins as a copy of another is asked for with the right to `fork` that one.
 
 use std::sync::Arc;
 
 use apiserver::call::Head;
 use apiserver::control_plane::Charter;
 use apiserver::service::{Answer, Failure, method_not_allowed};
-use apiserver::{Body, Engine, Extension};
+use apiserver::{Body, Engine, Extension, Needed};
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use http::{HeaderValue, Method, Response, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
@@ -27,8 +30,8 @@ use serde_json::json;
 use store::{Revision, StoreError};
 
 use crate::api;
-use crate::operations;
 use crate::{embedded, names, operator};
+use crate::{history, operations};
 
 /// On a `ControlPlane` that is being restored: until it is gone, there is nothing to make anew.
 pub const AWAITING_IMPORT: &str = "hangar.dev/awaiting-import";
@@ -68,11 +71,7 @@ impl Endpoints {
             None => None,
         };
         let export = operations::backup(&self.engine, name, at).await.map_err(too_old)?;
-        let body = StreamBody::new(export.map(|chunk| chunk.map(Frame::data).map_err(Into::into)));
-        let mut response = Response::new(BodyExt::boxed_unsync(body));
-        let kind = HeaderValue::from_static("application/octet-stream");
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
-        Ok(response)
+        Ok(streamed(export, "application/octet-stream"))
     }
 
     /// The object first, so that the control plane has an owner; a failure takes it back.
@@ -115,20 +114,51 @@ impl Extension for Endpoints {
                 Ok(answer(&json!(operations::usage(&self.engine, name).await?)))
             }
             ["control-planes", name, "export"] if get => self.export(name, head).await,
+            ["control-planes", name, "revision"] if get => {
+                let found = history::revision(&self.engine, name, head.query.get("at")).await?;
+                Ok(answer(&json!({"revision": found.0})))
+            }
+            ["control-planes", name, "audit"] if get => {
+                let lines = history::audit(&self.engine, name, head.query.get("since")).await?;
+                Ok(streamed(lines, "application/x-ndjson"))
+            }
             ["control-planes", name, "import"] if head.method == Method::POST => {
                 self.import(name, head, body).await
             }
             ["control-planes", one, "diff", other] if get => {
                 Ok(answer(&json!({"items": operations::diff(&self.engine, one, other).await?})))
             }
-            ["control-planes", _, "usage" | "export" | "import"] | ["control-planes", _, "diff", _] => {
-                Err(method_not_allowed().into())
-            }
+            ["control-planes", _, "usage" | "export" | "import" | "revision" | "audit"]
+            | ["control-planes", _, "diff", _] => Err(method_not_allowed().into()),
             _ => {
                 Err(Status::new(Reason::NotFound, "the server could not find the requested resource").into())
             }
         }
     }
+
+    /// A copy shows all that the original has, so that it takes more than to see that there is an original.
+    fn needs(&self, kind: &str, object: &Value, old: Option<&Value>) -> Option<Needed> {
+        let source = |object: &Value| object.pointer("/spec/source").cloned();
+        let wanted = source(object).filter(|_| kind == names::CONTROL_PLANES)?;
+        if old.and_then(source).as_ref() == Some(&wanted) {
+            return None;
+        }
+        let name = wanted["controlPlane"].as_str().unwrap_or_default().to_owned();
+        Some(Needed { verb: "fork", group: names::GROUP, resource: "controlplanes", name })
+    }
+}
+
+fn streamed<E>(
+    chunks: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
+    kind: &'static str,
+) -> Response<Body>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let body = StreamBody::new(chunks.map(|chunk| chunk.map(Frame::data).map_err(Into::into)));
+    let mut response = Response::new(BodyExt::boxed_unsync(body));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
 }
 
 fn answer(value: &Value) -> Response<Body> {

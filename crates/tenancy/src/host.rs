@@ -109,6 +109,14 @@ pub trait Host: Send + Sync + 'static {
         after: Duration,
     ) -> Result<bool, HostError>;
 
+    /// Makes all client certificates worthless that were issued before this generation; once for each.
+    async fn revoke(&self, plane: &Plane, generation: u64) -> Result<(), HostError> {
+        let _ = (plane, generation);
+        let why =
+            "spec.credentials: this host cannot revoke certificates; delete the Secret of its authority";
+        Err(HostError::Refused(why.to_owned()))
+    }
+
     /// A client that may do everything in it.
     async fn client(&self, plane: &Plane) -> Result<kube::Client, HostError>;
 

@@ -51,6 +51,15 @@ impl Entry<'_> {
         }))
     }
 
+    /// The cluster alone: nobody's secret.
+    pub fn write_public(&self) -> String {
+        wire::yaml::encode(&json!({
+            "apiVersion": "v1", "kind": "Config", "preferences": {},
+            "clusters": [{"name": self.cluster, "cluster": self.cluster()}],
+            "users": [], "contexts": [], "current-context": "",
+        }))
+    }
+
     /// The user of a kubeconfig that is otherwise what this entry would write.
     pub fn user_in(&self, text: &[u8]) -> Option<Value> {
         let config = wire::yaml::decode(text).ok()?.value;

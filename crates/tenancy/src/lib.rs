@@ -12,12 +12,14 @@
 
 mod adopted;
 mod api;
+mod cluster_info;
 mod conditions;
 mod credentials;
 mod embedded;
 mod endpoints;
 mod events;
 mod furniture;
+mod history;
 mod hooks;
 mod host;
 mod hub;

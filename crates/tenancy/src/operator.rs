@@ -202,7 +202,7 @@ impl Operator {
         sync::ensure(context, plane, &furniture::namespace(plane)).await?;
         match types::hosted(plane.spec.r#type) {
             Some(row) => {
-                self.hosted(context, plane, row).await?;
+                self.hosted(context, plane, row, status).await?;
                 status["secretRef"] = json!({
                     "namespace": plane.namespace, "name": row.secret,
                     "key": row.key, "inClusterKey": row.in_cluster_key,
@@ -218,12 +218,29 @@ impl Operator {
         }
     }
 
-    async fn hosted(&self, context: &Context, plane: &Plane, row: &Hosted) -> Result<(), SyncError> {
+    async fn hosted(
+        &self,
+        context: &Context,
+        plane: &Plane,
+        row: &Hosted,
+        status: &mut Json,
+    ) -> Result<(), SyncError> {
         let host = self.host.as_ref();
         host.ensure(plane).await?;
+        let generation = plane.spec.credentials.generation;
+        let in_force = status.get("credentialsGeneration").and_then(Json::as_u64).unwrap_or(0);
+        if generation > in_force {
+            // Before the Secrets are looked at: what is in them is not trusted any more, and is written anew.
+            host.revoke(plane, generation).await?;
+        }
         let wanted = host.objects(plane, row).await?;
         let objects = try_join_all(wanted.iter().map(|one| sync::ensure(context, plane, one)));
         let (_, made) = futures::try_join!(credentials::ensure(host, context, plane, row), objects)?;
+        if generation > in_force {
+            status["credentialsGeneration"] = generation.into();
+            let message = format!("client certificates before generation {generation} are worth nothing");
+            events::record(context, &plane.object, Severity::Normal, "Revoked", &message).await?;
+        }
         if !host.stands_in() {
             return Ok(());
         }
@@ -257,9 +274,8 @@ impl Operator {
             write_status(context, plane, before, status).await?;
             return Ok(Some(Next::After(Duration::from_secs(15))));
         }
-        if plane.spec.r#type == Type::Ocm {
-            let inside = self.host.client(plane).await.map_err(Error::failed)?;
-            crate::hub::ensure(&inside).await?;
+        if let Some(row) = types::hosted(plane.spec.r#type) {
+            self.furnish_inside(plane, row).await?;
         }
         let outcome = crate::hooks::run(self.host.as_ref(), context, plane, status).await?;
         let ready = if plane.spec.wait_for_post_create_hooks && !outcome.completed {
@@ -270,6 +286,21 @@ impl Operator {
         conditions::set(status, &ready, context.now);
         write_status(context, plane, before, status).await?;
         Ok(outcome.again.map(Next::After))
+    }
+
+    /// What a control plane of its type has inside from the beginning.
+    async fn furnish_inside(&self, plane: &Plane, row: &Hosted) -> Result<(), Error> {
+        let host = self.host.as_ref();
+        if row.cluster_info {
+            let inside = host.client(plane).await.map_err(Error::failed)?;
+            let door = host.doors(plane).await.map_err(Error::failed)?.off_cluster;
+            let authority = host.serving_authority(plane).await.map_err(Error::failed)?;
+            crate::cluster_info::ensure(&inside, &door, &authority).await?;
+        }
+        if plane.spec.r#type == Type::Ocm {
+            crate::hub::ensure(&host.client(plane).await.map_err(Error::failed)?).await?;
+        }
+        Ok(())
     }
 
     /// Certificates are looked at from time to time by one key for all, so that an idle control plane has no timer.

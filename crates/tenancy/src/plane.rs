@@ -41,6 +41,7 @@ pub struct Spec {
     pub store: String,
     pub quota: Quota,
     pub source: Option<Source>,
+    pub credentials: Credentials,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -56,6 +57,13 @@ pub struct BootstrapSecret {
 pub struct HookUse {
     pub hook_name: String,
     pub vars: Variables,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Credentials {
+    /// Raised to make all client certificates that were issued before worthless.
+    pub generation: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -15,6 +15,8 @@ pub struct Hosted {
     pub port: u16,
     pub naming: Naming,
     pub workloads: &'static [Workload],
+    /// Whether others find in it (`kube-public/cluster-info`) where it is reached from outside.
+    pub cluster_info: bool,
     /// What a control plane of this type cannot do yet, said in its status.
     pub missing: Option<&'static str>,
 }
@@ -62,6 +64,7 @@ const K8S: Hosted = Hosted {
     port: 9444,
     naming: Naming::OwnName,
     workloads: &[Workload::Deployment("kube-apiserver"), Workload::Deployment("kube-controller-manager")],
+    cluster_info: false,
     missing: None,
 };
 
@@ -74,6 +77,7 @@ const VCLUSTER: Hosted = Hosted {
     port: 8443,
     naming: Naming::Fixed { cluster: "my-vcluster", user: "my-vcluster", context: "my-vcluster" },
     workloads: &[Workload::StatefulSet("vcluster"), Workload::Job("update-cluster-info")],
+    cluster_info: true,
     missing: Some(NO_PODS),
 };
 
@@ -86,6 +90,7 @@ const K3S: Hosted = Hosted {
     port: 6443,
     naming: Naming::Fixed { cluster: "default", user: "default", context: "default" },
     workloads: &[Workload::StatefulSet("k3s-server"), Workload::Job("k3s-bootstrap-kubeconfig")],
+    cluster_info: false,
     missing: Some(NO_PODS),
 };
 
@@ -101,7 +106,8 @@ const OCM: Hosted = Hosted {
         user: "user",
         context: "multicluster-controlplane",
     },
-    workloads: &[Workload::Deployment("multicluster-controlplane")],
+    workloads: &[Workload::Deployment("multicluster-controlplane"), Workload::Job("update-cluster-info")],
+    cluster_info: true,
     missing: Some("registration of managed clusters is not part of this version"),
 };
 

@@ -1,6 +1,7 @@
 //! `adopt`: a cluster that is there already becomes a control plane of type external.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use base64::Engine as _;
@@ -8,8 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::Session;
-use super::create::{Hook, add_hook, announce, check_name};
+use super::create::{Hook, PATIENCE, add_hook, announce, check_name};
+use super::{Session, waiting};
 use crate::api;
 use crate::kubeconfig::{Files, Kubeconfig, List};
 
@@ -17,6 +18,7 @@ const SYSTEM_NAMESPACE: &str = "kubeflex-system";
 const KEY: &str = "kubeconfig-incluster";
 
 #[derive(Args, Clone, Debug)]
+#[group(skip)]
 pub struct Adopt {
     /// name of the control plane
     name: String,
@@ -36,7 +38,25 @@ pub struct Adopt {
     expiration_seconds: i64,
 }
 
-pub async fn run(session: &Session, adopt: Adopt) -> anyhow::Result<()> {
+/// Our own.
+#[derive(Args, Clone, Debug)]
+pub struct Extras {
+    /// return only when the cluster has been adopted and answers
+    #[arg(long)]
+    wait: bool,
+    /// how long to wait
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = super::duration)]
+    timeout: Duration,
+}
+
+impl Default for Extras {
+    /// As KubeFlex does it.
+    fn default() -> Self {
+        Extras { wait: false, timeout: PATIENCE }
+    }
+}
+
+pub async fn run(session: &Session, adopt: Adopt, extras: Extras) -> anyhow::Result<()> {
     let name = adopt.name.as_str();
     check_name(name)?;
     let bootstrap = format!("{name}-bootstrap");
@@ -83,16 +103,24 @@ pub async fn run(session: &Session, adopt: Adopt) -> anyhow::Result<()> {
         "apiVersion": "tenancy.kflex.kubestellar.org/v1alpha1", "kind": "ControlPlane",
         "metadata": {"name": name}, "spec": spec,
     });
-    if let Err(error) = api.create(api::CONTROL_PLANES, "", &object).await {
+    let created = match api.create(api::CONTROL_PLANES, "", &object).await {
+        Ok(created) => created,
         // Credentials that nobody will use are not left lying about; those of one that exists may be in use.
-        if error.code() != Some(409) {
-            let _ = api.delete(api::SECRETS, SYSTEM_NAMESPACE, &bootstrap).await;
+        Err(error) => {
+            if error.code() != Some(409) {
+                let _ = api.delete(api::SECRETS, SYSTEM_NAMESPACE, &bootstrap).await;
+            }
+            return Err(error).context("Error creating ControlPlane object");
         }
-        return Err(error).context("Error creating ControlPlane object");
-    }
+    };
     let now = jiff::Timestamp::now();
     session.files.change(|kubeconfig| hosting.record(kubeconfig, now))?;
     step.done();
+    if extras.wait {
+        let step = session.progress.step("Waiting for the adopted cluster to answer...");
+        waiting::usable(api, name, Some(created), true, extras.timeout).await?;
+        step.done();
+    }
     Ok(())
 }
 

@@ -52,6 +52,8 @@ pub struct Extras {
     #[arg(long)]
     pub wait_for_hooks: bool,
     #[command(flatten)]
+    pub quota: Quota,
+    #[command(flatten)]
     pub waiting: Waiting,
     /// leave the current context as it is
     #[arg(long)]
@@ -60,9 +62,52 @@ pub struct Extras {
 
 impl Default for Extras {
     fn default() -> Self {
-        let waiting = Waiting { wait: true, timeout: PATIENCE };
-        Extras { hook: Vec::new(), global_var: Vec::new(), wait_for_hooks: false, waiting, no_switch: false }
+        Extras {
+            hook: Vec::new(),
+            global_var: Vec::new(),
+            wait_for_hooks: false,
+            quota: Quota::default(),
+            waiting: Waiting { wait: true, timeout: PATIENCE },
+            no_switch: false,
+        }
     }
+}
+
+/// What it may take of the server.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Quota {
+    /// how many objects it may hold
+    #[arg(long, value_name = "NUMBER")]
+    max_objects: Option<u64>,
+    /// how many bytes it may hold, such as 500Mi
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_bytes: Option<u64>,
+    /// how many requests per second it may make
+    #[arg(long, value_name = "NUMBER")]
+    max_requests_per_second: Option<f64>,
+    /// how many watches it may have open
+    #[arg(long, value_name = "NUMBER")]
+    max_watches: Option<u32>,
+}
+
+impl Quota {
+    /// As in the spec; none if nothing is limited.
+    fn to_value(&self) -> Option<Value> {
+        let limits = [
+            ("objects", self.max_objects.map(Value::from)),
+            ("bytes", self.max_bytes.map(Value::from)),
+            ("requestsPerSecond", self.max_requests_per_second.map(Value::from)),
+            ("watches", self.max_watches.map(Value::from)),
+        ];
+        let said: Map<String, Value> =
+            limits.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?))).collect();
+        (!said.is_empty()).then(|| said.into())
+    }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let bytes = objects::Quantity::parse(text).ok().and_then(|size| u64::try_from(size.value()).ok());
+    bytes.ok_or_else(|| format!("{text:?} is not a size like 1000000, 500Mi or 2G"))
 }
 
 pub const PATIENCE: Duration = Duration::from_secs(600);
@@ -204,6 +249,9 @@ fn control_plane(name: &str, create: &Create, extras: &Extras) -> anyhow::Result
     if extras.wait_for_hooks {
         spec["waitForPostCreateHooks"] = true.into();
     }
+    if let Some(quota) = extras.quota.to_value() {
+        spec["quota"] = quota;
+    }
     Ok(json!({
         "apiVersion": "tenancy.kflex.kubestellar.org/v1alpha1",
         "kind": "ControlPlane",
@@ -254,6 +302,16 @@ mod tests {
         check(&["a="], Ok(json!({"a": ""})));
         check(&["a"], Err("unexpected expression \"a\". Must be in the form 'key=value'"));
         check(&["=b"], Err("invalid key in expression \"=b\""));
+    }
+
+    #[test]
+    fn quotas() {
+        assert_eq!(Quota::default().to_value(), None);
+        let quota = Quota { max_objects: Some(5), max_bytes: size("2Ki").ok(), ..Quota::default() };
+        assert_eq!(quota.to_value(), Some(json!({"objects": 5, "bytes": 2_048})));
+        for bad in ["", "much", "-1", "5Q"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -9,11 +9,12 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::create::{self, Extras, Waiting, check_name};
+use super::moment::Moment;
 use super::{Session, ctx, list, type_of};
 use crate::files;
 
 /// Where the hosting control plane answers for whole control planes.
-const ROOT: &str = "/hangar/v1/control-planes";
+pub const ROOT: &str = "/hangar/v1/control-planes";
 
 pub enum Command {
     Fork(Fork),
@@ -29,9 +30,10 @@ pub struct Fork {
     source: String,
     /// the name of the copy
     name: String,
-    /// copy it as it was at this revision (a resourceVersion); history is kept for a while only
-    #[arg(long, value_name = "REVISION")]
-    at: Option<u64>,
+    /// copy it as it was: at a revision (a resourceVersion), at a time like 2026-01-31T12:00:00Z, or -5m; history is
+    /// kept for a while only
+    #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
+    at: Option<Moment>,
     #[command(flatten)]
     entering: Entering,
 }
@@ -50,9 +52,9 @@ pub struct Backup {
     name: String,
     /// where to write it; - is standard output
     file: PathBuf,
-    /// as it was at this revision (a resourceVersion)
-    #[arg(long, value_name = "REVISION")]
-    at: Option<u64>,
+    /// as it was: at a revision (a resourceVersion), at a time like 2026-01-31T12:00:00Z, or -5m
+    #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
+    at: Option<Moment>,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -108,8 +110,8 @@ async fn fork(session: &Session, fork: Fork) -> anyhow::Result<()> {
         bail!("control plane {:?} is of type {}: it is not ours to copy", fork.source, type_of(&source));
     }
     let mut copied = json!({"controlPlane": fork.source});
-    if let Some(revision) = fork.at {
-        copied["revision"] = revision.into();
+    if let Some(at) = fork.at {
+        copied["revision"] = at.revision(&hosting.api, ROOT, &fork.source).await?.into();
     }
     let object = json!({
         "apiVersion": "tenancy.kflex.kubestellar.org/v1alpha1",
@@ -164,7 +166,10 @@ fn differences(found: &Value) -> String {
 async fn backup(session: &Session, backup: Backup) -> anyhow::Result<()> {
     check_name(&backup.name)?;
     let hosting = session.hosting(&session.files.load()?).await?;
-    let at = backup.at.map(|revision| format!("?revision={revision}")).unwrap_or_default();
+    let at = match backup.at {
+        Some(at) => format!("?revision={}", at.revision(&hosting.api, ROOT, &backup.name).await?),
+        None => String::new(),
+    };
     let path = format!("{ROOT}/{}/export{at}", backup.name);
     let failed = "error backing up";
     if backup.file == Path::new("-") {

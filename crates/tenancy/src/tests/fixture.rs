@@ -101,6 +101,14 @@ impl Fixture {
         }
     }
 
+    /// Somebody in the hosting control plane who may do only what roles allow.
+    pub fn user(&self, name: &str) -> kube::Client {
+        let user = Arc::new(UserInfo::new(name, [] as [&str; 0]).authenticated());
+        let agent = HeaderValue::from_static("test");
+        let service = InProcess::new(ApiServer::new(self.engine.clone()), "host", user, agent);
+        kube::Client::new(service, "default")
+    }
+
     pub fn tenant(&self, name: &str) -> kube::Client {
         admin(&self.engine, name)
     }

@@ -35,7 +35,10 @@ const ROWS: [Row; 3] = [
         "ocm",
         ["multicluster-controlplane-kubeconfig", "kubeconfig", ""],
         ["multicluster-controlplane", "user", "multicluster-controlplane"],
-        &[("apps/v1", "deployments", "multicluster-controlplane")],
+        &[
+            ("apps/v1", "deployments", "multicluster-controlplane"),
+            ("batch/v1", "jobs", "update-cluster-info"),
+        ],
         "multicluster-controlplane",
     ),
 ];
@@ -72,6 +75,21 @@ async fn every_hosted_type_has_its_own_names() {
                 assert!(status["readyReplicas"] == 1 && status["availableReplicas"] == 1, "{status}");
             }
         }
+        // What the job stands for has been done.
+        if workloads.iter().any(|(_, _, name)| *name == "update-cluster-info") {
+            let place = Place::new("v1", "configmaps", "kube-public", "cluster-info");
+            let info = api::get(&f.tenant(&name), &place).await.unwrap().unwrap();
+            let config =
+                wire::yaml::decode(info["data"]["kubeconfig"].as_str().unwrap().as_bytes()).unwrap().value;
+            let server = format!("https://{}/control-planes/{name}", f.engine.config.address);
+            assert_eq!(config["clusters"][0]["name"], "");
+            assert_eq!(config["clusters"][0]["cluster"]["server"], server);
+            assert_eq!(config["users"], json!([]), "nobody's secret");
+            assert_eq!(
+                (&info["immutable"], meta::annotation(&info, "kubestellar.io/generated")),
+                (&json!(true), Some("true"))
+            );
+        }
         if kind == "k3s" {
             let token = crate::kubeconfig::secret_value(&found, "token").unwrap();
             assert!(token.starts_with(b"K10"));
@@ -86,7 +104,7 @@ async fn every_hosted_type_has_its_own_names() {
 }
 
 /// A client by a kubeconfig, over the network.
-async fn connect(config: &Json) -> kube::Client {
+pub async fn connect(config: &Json) -> kube::Client {
     let config = kube::config::Kubeconfig::from_yaml(&config.to_string()).unwrap();
     let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await.unwrap();
     kube::Client::try_from(config).unwrap()
