@@ -20,14 +20,22 @@ pub struct Server {
     dir: TempDir,
     process: Option<Child>,
     address: SocketAddr,
+    /// Further flags of `up`.
+    flags: Vec<String>,
 }
 
 impl Server {
     /// A fresh one on a free port.
     pub fn start() -> Server {
+        Server::start_with(|_| Vec::new())
+    }
+
+    /// One with further flags, which may be about files in its directory.
+    pub fn start_with(flags: impl FnOnce(&Path) -> Vec<String>) -> Server {
         let dir = tempfile::tempdir().unwrap();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut server = Server { dir, process: None, address: any };
+        let flags = flags(dir.path());
+        let mut server = Server { dir, process: None, address: any, flags };
         server.launch();
         server
     }
@@ -79,6 +87,7 @@ impl Server {
             .arg("--kubeconfig")
             .arg(self.kubeconfig())
             .args(["--log-format", "text"])
+            .args(&self.flags)
             .stderr(log);
         command
     }

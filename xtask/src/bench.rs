@@ -29,7 +29,10 @@ pub struct Args {
 /// How much is measured.
 struct Amounts {
     load: &'static [&'static str],
+    /// In the engine alone.
     tenants: &'static [usize],
+    /// On the whole server; the same as the load is told.
+    existing: &'static [usize],
 }
 
 const FULL: Amounts = Amounts {
@@ -44,8 +47,11 @@ const FULL: Amounts = Amounts {
         "20",
         "--tenants",
         "300",
+        "--existing",
+        "1,100,1000,10000",
     ],
     tenants: &[1, 1_000, 10_000],
+    existing: &[1, 100, 1_000, 10_000],
 };
 const QUICK: Amounts = Amounts {
     load: &[
@@ -59,8 +65,11 @@ const QUICK: Amounts = Amounts {
         "5",
         "--tenants",
         "50",
+        "--existing",
+        "1,100",
     ],
     tenants: &[1, 1_000],
+    existing: &[1, 100],
 };
 
 /// All that was measured, by the name of the scenario.
@@ -121,7 +130,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         results.add(&lines)?;
     }
     let command = if args.quick { "cargo xtask bench --quick" } else { "cargo xtask bench" };
-    let page = page::write(&results, command, amounts.tenants);
+    let page = page::write(&results, command, amounts.tenants, amounts.existing);
     std::fs::write(&args.output, page).with_context(|| format!("cannot write {}", args.output.display()))?;
     println!("\nwritten: {}", args.output.display());
     Ok(())

@@ -68,6 +68,9 @@ pub struct Settings {
     /// Control planes to make
     #[arg(long, default_value_t = 200)]
     tenants: usize,
+    /// Control planes that are there while one more is made; several numbers are measured one after the other
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 100, 1_000])]
+    existing: Vec<usize>,
     /// What to measure, in this order; all of it if nothing is named
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(SCENARIOS.iter().map(|scenario| scenario.name)))]
     scenarios: Vec<String>,

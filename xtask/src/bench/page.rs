@@ -105,7 +105,7 @@ fn idle_beyond_one(results: &Results, scenario: &str) -> Option<f64> {
     Some((results.number(scenario, "/idle_cpu_s")? - one).max(0.0))
 }
 
-pub fn write(results: &Results, command: &str, tenants: &[usize]) -> String {
+pub fn write(results: &Results, command: &str, tenants: &[usize], existing: &[usize]) -> String {
     let mut page = String::new();
     head(&mut page, results, command);
     goals(&mut page, results);
@@ -113,6 +113,7 @@ pub fn write(results: &Results, command: &str, tenants: &[usize]) -> String {
     latencies(&mut page, results);
     engine(&mut page, results, tenants);
     served(&mut page, results);
+    control_planes(&mut page, results, existing);
     page
 }
 
@@ -320,6 +321,54 @@ fn served(page: &mut String, results: &Results) {
         at("/resident_mib_after"),
         at("/idle_cpu_s"),
         at("/idle_seconds")
+    );
+}
+
+/// One more among many, all of them, and copies.
+fn control_planes(page: &mut String, results: &Results, existing: &[usize]) {
+    line!(page, "\n## Control planes\n");
+    let Some(all) = results.scenarios.get("control planes") else { return };
+    if let Some(why) = all["skipped"].as_str() {
+        return line!(page, "Not measured: {why}.");
+    }
+    line!(page, "From the request to the condition Ready, one at a time, while so many others exist:\n");
+    line!(
+        page,
+        "| existing | p50 ms | p99 ms | CPU s for 1,000 | resident MiB |\n|---:|---:|---:|---:|---:|"
+    );
+    for level in existing {
+        let scenario = format!("control plane ready, {level} existing");
+        let at = |pointer: &str| told(results.number(&scenario, pointer));
+        line!(
+            page,
+            "| {level} | {} | {} | {} | {} |",
+            at("/latency_ms/p50"),
+            at("/latency_ms/p99"),
+            at("/cpu_s_per_1000"),
+            at("/resident_mib")
+        );
+    }
+    let at = |pointer: &str| told(results.number("control planes", pointer));
+    line!(
+        page,
+        "\n{} were made in {} s (16 at a time, {} a second) and deleted in {} s. Resident before {} MiB, with all of them \
+         {} MiB ({} KiB for each), after they are deleted {} MiB.",
+        at("/control_planes"),
+        at("/made_in_s"),
+        at("/made_per_second"),
+        at("/deleted_in_s"),
+        at("/resident_mib_before"),
+        at("/resident_mib_with"),
+        at("/resident_kib_per_control_plane"),
+        at("/resident_mib_after")
+    );
+    let at = |pointer: &str| told(results.number("copy of a control plane", pointer));
+    line!(
+        page,
+        "\nA copy (`spec.source`) of a control plane with {} objects is Ready after {} ms (p50), {} ms (p99).",
+        at("/details/objects"),
+        at("/latency_ms/p50"),
+        at("/latency_ms/p99")
     );
 }
 

@@ -1,8 +1,10 @@
 //! What can be measured: a row for each scenario.
 
+mod arrivals;
 mod definitions;
 mod lists;
 mod objects;
+mod planes;
 mod tenants;
 mod watches;
 
@@ -29,6 +31,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "watches", run: |session| watches::run(session).boxed() },
     Scenario { name: "definitions", run: |session| definitions::run(session).boxed() },
     Scenario { name: "tenants", run: |session| tenants::run(session).boxed() },
+    Scenario { name: "planes", run: |session| planes::run(session).boxed() },
 ];
 
 /// What scenarios share.

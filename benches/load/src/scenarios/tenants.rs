@@ -2,25 +2,24 @@
 //!
 //! A server that has no such objects is told of, and has no result.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
+use super::arrivals::Arrivals;
 use super::{Session, done_once};
 use crate::report::Report;
-use crate::target::{Connection, Request, Target};
+use crate::target::{Request, Target};
 use crate::work::Done;
 
-const GROUP: &str = "/apis/tenancy.kflex.kubestellar.org/v1alpha1";
-const CONTROL_PLANES: &str = "/apis/tenancy.kflex.kubestellar.org/v1alpha1/controlplanes";
+pub const GROUP: &str = "/apis/tenancy.kflex.kubestellar.org/v1alpha1";
+pub const CONTROL_PLANES: &str = "/apis/tenancy.kflex.kubestellar.org/v1alpha1/controlplanes";
+const SECRETS: &str = "/api/v1/secrets?fieldSelector=metadata.name%3Dadmin-kubeconfig";
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How many are made one at a time, for the time that one takes; the others are made together, for the rate.
 const ALONE: usize = 20;
@@ -38,7 +37,7 @@ pub async fn run(session: &Session) -> anyhow::Result<()> {
     let names: Vec<String> =
         (0..session.settings.tenants).map(|number| format!("load{}-{number}", session.run)).collect();
     let (alone, together) = names.split_at(ALONE.min(names.len()));
-    let arrivals = Arrivals::watch(&session.target.connect().await?).await?;
+    let arrivals = Arrivals::watch(&session.target.connect().await?, SECRETS, kubeconfig).await?;
 
     // The first pays for what all share.
     make(session, &arrivals, "load-first").await?;
@@ -110,7 +109,7 @@ async fn make(session: &Session, arrivals: &Arrivals, name: &str) -> anyhow::Res
 }
 
 /// Deletes a control plane and waits until it is gone.
-async fn unmake(session: &Session, name: &str) -> anyhow::Result<Done> {
+pub async fn unmake(session: &Session, name: &str) -> anyhow::Result<Done> {
     let began = Instant::now();
     let path = format!("{CONTROL_PLANES}/{name}");
     session.aside.succeed(Request::delete(&path)).await?;
@@ -121,55 +120,8 @@ async fn unmake(session: &Session, name: &str) -> anyhow::Result<Done> {
     Ok(done_once(began))
 }
 
-/// Kubeconfigs as they appear in Secrets, seen by one watch: asking again and again would be load of our own.
-struct Arrivals(Arc<Mutex<HashMap<String, oneshot::Sender<String>>>>);
-
-impl Arrivals {
-    async fn watch(connection: &Connection) -> anyhow::Result<Arrivals> {
-        const SECRETS: &str = "/api/v1/secrets?fieldSelector=metadata.name%3Dadmin-kubeconfig";
-        let list = connection.json(Request::get(SECRETS)).await?;
-        let from = list["metadata"]["resourceVersion"].as_str().context("the list has no resourceVersion")?;
-        let watch = Request::get(format!("{SECRETS}&watch=1&resourceVersion={from}"));
-        let response = connection.send(watch).await?;
-        anyhow::ensure!(response.status().is_success(), "a watch was answered with {}", response.status());
-        let arrivals = Arrivals(Arc::default());
-        let expected = arrivals.0.clone();
-        let connection = connection.clone();
-        tokio::spawn(async move {
-            let (mut body, mut pending) = (response.into_body(), Vec::new());
-            while let Some(Ok(frame)) = body.frame().await {
-                let Ok(data) = frame.into_data() else { continue };
-                pending.extend_from_slice(&data);
-                while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
-                    let line: Vec<u8> = pending.drain(..=end).collect();
-                    let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
-                    arrived(&expected, &event["object"]);
-                }
-            }
-            drop(connection);
-        });
-        Ok(arrivals)
-    }
-
-    fn expect(&self, namespace: String) -> oneshot::Receiver<String> {
-        let (sender, receiver) = oneshot::channel();
-        if let Ok(mut expected) = self.0.lock() {
-            expected.insert(namespace, sender);
-        }
-        receiver
-    }
-}
-
-fn arrived(expected: &Mutex<HashMap<String, oneshot::Sender<String>>>, secret: &Value) {
-    let Some(kubeconfig) = secret["data"]["kubeconfig"].as_str() else { return };
-    let Some(kubeconfig) = STANDARD.decode(kubeconfig).ok().and_then(|bytes| String::from_utf8(bytes).ok())
-    else {
-        return;
-    };
-    let namespace = secret["metadata"]["namespace"].as_str().unwrap_or_default();
-    let waiting = expected.lock().ok().and_then(|mut expected| expected.remove(namespace));
-    if let Some(waiting) = waiting {
-        // Whoever waited may have lost patience.
-        let _ = waiting.send(kubeconfig);
-    }
+/// The kubeconfig in a Secret, under the name of its namespace.
+pub fn kubeconfig(secret: &Value) -> Option<(String, String)> {
+    let text = STANDARD.decode(secret["data"]["kubeconfig"].as_str()?).ok()?;
+    Some((secret["metadata"]["namespace"].as_str()?.to_owned(), String::from_utf8(text).ok()?))
 }
