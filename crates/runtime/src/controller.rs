@@ -33,6 +33,20 @@ impl Kinds {
         }
     }
 
+    /// Those of these that are not in `before`.
+    #[must_use]
+    pub fn without(&self, before: &Kinds) -> Kinds {
+        match (self, before) {
+            (_, Kinds::All) => Kinds::These(BTreeSet::new()),
+            (Kinds::All, Kinds::These(_)) => Kinds::All,
+            (Kinds::These(kinds), Kinds::These(before)) => Kinds::These(kinds - before),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Kinds::These(kinds) if kinds.is_empty())
+    }
+
     #[must_use]
     pub fn and(self, other: Kinds) -> Kinds {
         match (self, other) {
@@ -109,6 +123,9 @@ pub enum Next {
     /// There is more to do, but others have their turn first.
     Again,
     After(Duration),
+    /// It could not be done, and that has been told where it belongs: again after a wait that grows from time to
+    /// time, or as soon as a change asks for it.
+    Backoff,
 }
 
 #[derive(thiserror::Error, Debug)]
@@ -149,6 +166,7 @@ pub trait Controller: Send + Sync + 'static {
         UserInfo::service_account("kube-system", self.name(), "").authenticated()
     }
 
+    /// Asked once, and again after [`crate::Handle::kinds_changed`].
     fn kinds(&self) -> Kinds;
 
     /// Called for every change of its kinds, of all control planes, in order: must be quick.

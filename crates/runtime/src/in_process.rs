@@ -30,11 +30,19 @@ const ENTRIES: usize = 512;
 pub struct InProcessFleet {
     server: ApiServer,
     names: Arc<Cache<TenantId, CompactString>>,
+    cursor: &'static str,
 }
 
 impl InProcessFleet {
     pub fn new(engine: Arc<Engine>) -> Self {
-        InProcessFleet { server: ApiServer::new(engine), names: Arc::new(Cache::new(REMEMBERED_NAMES)) }
+        InProcessFleet::with_cursor(engine, CURSOR)
+    }
+
+    /// For a second set of controllers beside the first: each remembers how far it has come under its own name,
+    /// which begins with an underscore.
+    pub fn with_cursor(engine: Arc<Engine>, cursor: &'static str) -> Self {
+        let names = Arc::new(Cache::new(REMEMBERED_NAMES));
+        InProcessFleet { server: ApiServer::new(engine), names, cursor }
     }
 
     fn engine(&self) -> &Arc<Engine> {
@@ -134,16 +142,16 @@ impl Fleet for InProcessFleet {
     }
 
     async fn load(&self) -> Result<Option<Cursor>, FleetError> {
-        let row = self.engine().store.tenant(CURSOR).await.map_err(failed)?;
+        let row = self.engine().store.tenant(self.cursor).await.map_err(failed)?;
         Ok(row.and_then(|row| Cursor::from_bytes(&row.record)))
     }
 
     async fn save(&self, cursor: &Cursor) -> Result<(), FleetError> {
         let store = &self.engine().store;
         let record = Bytes::from(cursor.to_bytes());
-        match store.tenant(CURSOR).await.map_err(failed)? {
+        match store.tenant(self.cursor).await.map_err(failed)? {
             Some(row) => store.update_tenant(row.id, record).await.map_err(failed),
-            None => store.create_tenant(CURSOR, record, Vec::new()).await.map(drop).map_err(failed),
+            None => store.create_tenant(self.cursor, record, Vec::new()).await.map(drop).map_err(failed),
         }
     }
 }

@@ -198,13 +198,18 @@ impl Queue {
             let again = if let Place::Running(again) = entry.place { again } else { None };
             match (outcome, again) {
                 (Some(next), Some((since, delay))) => {
-                    entry.failures = 0;
+                    let mut failures = 0;
                     entry.since = since;
                     let delay = match next {
                         Next::Done => delay,
                         Next::Again => Duration::ZERO,
                         Next::After(wait) => wait.min(delay),
+                        Next::Backoff => {
+                            failures = entry.failures.saturating_add(1);
+                            backoff(failures, chance).min(delay)
+                        }
                     };
+                    entry.failures = failures;
                     if delay.is_zero() {
                         self.ready(item.clone())
                     } else {
@@ -218,6 +223,11 @@ impl Queue {
                 }
                 (Some(Next::After(wait)), None) => {
                     entry.failures = 0;
+                    self.park(item.clone(), now + wait);
+                }
+                (Some(Next::Backoff), None) => {
+                    entry.failures = entry.failures.saturating_add(1);
+                    let wait = backoff(entry.failures, chance);
                     self.park(item.clone(), now + wait);
                 }
                 (None, again) => {

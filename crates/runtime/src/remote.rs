@@ -1,7 +1,9 @@
 //! One control plane somewhere else, reached by a client of its own: any Kubernetes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
@@ -19,18 +21,21 @@ use crate::fleet::{Fleet, FleetError, Identity, Stream};
 
 /// A fleet of one. Its controllers ask as whoever the client is, and begin by looking at everything: the watches
 /// list first, and what they list is the sweep.
+#[derive(Clone)]
 pub struct RemoteFleet {
     name: CompactString,
     client: kube::Client,
     /// Positions are only numbers of events here, as they came.
     events: Arc<AtomicU64>,
-    resources: Cache<CompactString, ApiResource>,
+    resources: Arc<Cache<CompactString, ApiResource>>,
 }
 
-/// Kinds whose names are remembered; more than any set of controllers looks at.
-const KINDS: usize = 1_024;
+/// Kinds whose names are remembered; more than most control planes serve.
+const KINDS: usize = 8_192;
 /// Objects listed at once, as kubectl does.
 const PAGE: u32 = 500;
+/// How often kinds that are not served are looked for.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 fn failed(error: impl std::fmt::Display) -> FleetError {
     FleetError::Failed(error.to_string())
@@ -39,31 +44,66 @@ fn failed(error: impl std::fmt::Display) -> FleetError {
 impl RemoteFleet {
     /// `name` is what the control plane is called in requests and logs.
     pub fn new(name: impl Into<CompactString>, client: kube::Client) -> Self {
-        RemoteFleet { name: name.into(), client, events: Arc::default(), resources: Cache::new(KINDS) }
-    }
-
-    /// What the control plane calls a kind.
-    async fn resource(&self, kind: &str) -> Result<ApiResource, FleetError> {
-        if let Some(known) = self.resources.get(kind) {
-            return Ok(known);
+        RemoteFleet {
+            name: name.into(),
+            client,
+            events: Arc::default(),
+            resources: Arc::new(Cache::new(KINDS)),
         }
-        let discovery = Discovery::new(self.client.clone()).run().await.map_err(failed)?;
-        let (plural, group) = kind.split_once('.').unwrap_or((kind, ""));
-        let groups = discovery.groups().filter(|one| one.name() == group);
-        let mut resources = groups.flat_map(|one| one.recommended_resources()).map(|(resource, _)| resource);
-        let Some(found) = resources.find(|resource| resource.plural == plural) else {
-            return Err(FleetError::Failed(format!("{} does not serve {kind}", self.name)));
-        };
-        self.resources.insert(kind.into(), found.clone());
-        Ok(found)
     }
 
-    async fn api(&self, kind: &str, namespace: &str) -> Result<Api<DynamicObject>, FleetError> {
-        let resource = self.resource(kind).await?;
-        Ok(match namespace {
+    /// Learns what the control plane calls all it serves.
+    async fn discover(&self) -> Result<(), FleetError> {
+        let discovery = Discovery::new(self.client.clone()).run().await.map_err(failed)?;
+        for (resource, _) in discovery.groups().flat_map(|group| group.recommended_resources()) {
+            let kind = match resource.group.as_str() {
+                "" => resource.plural.clone(),
+                group => format!("{}.{group}", resource.plural),
+            };
+            self.resources.insert(kind.into(), resource);
+        }
+        Ok(())
+    }
+
+    /// Watches of the kinds that are served; the others are taken out of `kinds` only then.
+    fn watch_served(&self, kinds: &mut BTreeSet<CompactString>) -> Vec<Stream> {
+        let mut watches = Vec::new();
+        kinds.retain(|kind| match self.resources.get(kind) {
+            Some(resource) => {
+                watches.push(self.watch(kind.clone(), &resource));
+                false
+            }
+            None => true,
+        });
+        watches
+    }
+
+    /// Changes of kinds that are not served yet, from when they are.
+    fn watch_later(&self, missing: BTreeSet<CompactString>) -> Stream {
+        let later = stream::unfold((self.clone(), missing), |(fleet, mut missing)| async move {
+            if missing.is_empty() {
+                return None;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+            if let Err(error) = fleet.discover().await {
+                tracing::warn!(control_plane = %fleet.name, %error, "what is served cannot be learned");
+            }
+            let found = fleet.watch_served(&mut missing);
+            Some((stream::select_all(found), (fleet, missing)))
+        });
+        Box::pin(later.flatten_unordered(None))
+    }
+
+    /// Objects of a kind; none of one that is not served.
+    async fn api(&self, kind: &str, namespace: &str) -> Result<Option<Api<DynamicObject>>, FleetError> {
+        if self.resources.get(kind).is_none() {
+            self.discover().await?;
+        }
+        let Some(resource) = self.resources.get(kind) else { return Ok(None) };
+        Ok(Some(match namespace {
             "" => Api::all_with(self.client.clone(), &resource),
             namespace => Api::namespaced_with(self.client.clone(), namespace, &resource),
-        })
+        }))
     }
 
     fn watch(&self, kind: CompactString, resource: &ApiResource) -> Stream {
@@ -103,10 +143,12 @@ impl Fleet for RemoteFleet {
                 "not every kind of a remote control plane can be watched".to_owned(),
             ));
         };
-        let mut watches = Vec::with_capacity(kinds.len());
-        for kind in kinds {
-            let resource = self.resource(kind).await?;
-            watches.push(self.watch(kind.clone(), &resource));
+        self.discover().await?;
+        let mut missing = kinds.clone();
+        let mut watches = self.watch_served(&mut missing);
+        if !missing.is_empty() {
+            tracing::info!(control_plane = %self.name, kinds = missing.len(), "kinds are not served yet");
+            watches.push(self.watch_later(missing));
         }
         Ok(Box::pin(stream::select_all(watches)))
     }
@@ -120,12 +162,13 @@ impl Fleet for RemoteFleet {
     }
 
     async fn get(&self, _: &str, key: &Key) -> Result<Option<Value>, FleetError> {
-        let found = self.api(&key.kind, &key.namespace).await?.get_opt(&key.name).await.map_err(failed)?;
+        let Some(api) = self.api(&key.kind, &key.namespace).await? else { return Ok(None) };
+        let found = api.get_opt(&key.name).await.map_err(failed)?;
         found.map(|object| serde_json::to_value(object).map_err(failed)).transpose()
     }
 
     async fn list(&self, _: &str, kind: &str, namespace: &str) -> Result<Vec<Value>, FleetError> {
-        let api = self.api(kind, namespace).await?;
+        let Some(api) = self.api(kind, namespace).await? else { return Ok(Vec::new()) };
         let mut params = ListParams::default().limit(PAGE);
         let mut objects = Vec::new();
         loop {

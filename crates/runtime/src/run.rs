@@ -63,8 +63,14 @@ pub struct Runtime {
     controllers: Vec<Member>,
     options: Options,
     shared: Arc<Shared>,
-    requests: mpsc::Receiver<CompactString>,
-    asking: mpsc::Sender<CompactString>,
+    requests: mpsc::Receiver<Asked>,
+    asking: mpsc::Sender<Asked>,
+}
+
+/// What a [`Handle`] asks for.
+enum Asked {
+    Sweep(CompactString),
+    Kinds,
 }
 
 /// A controller with what the runtime knows of it.
@@ -85,7 +91,7 @@ struct Shared {
 #[derive(Clone)]
 pub struct Handle {
     shared: Arc<Shared>,
-    asking: mpsc::Sender<CompactString>,
+    asking: mpsc::Sender<Asked>,
 }
 
 impl Handle {
@@ -101,7 +107,12 @@ impl Handle {
     /// such as forks and imports.
     pub async fn sweep(&self, control_plane: impl Into<CompactString>) {
         // Nobody listens when the runtime has ended, and then the next one sweeps.
-        let _ = self.asking.send(control_plane.into()).await;
+        let _ = self.asking.send(Asked::Sweep(control_plane.into())).await;
+    }
+
+    /// Has the controllers asked again which kinds they look at. What is there of new ones is looked at.
+    pub async fn kinds_changed(&self) {
+        let _ = self.asking.send(Asked::Kinds).await;
     }
 }
 
@@ -184,8 +195,23 @@ enum Ended {
 }
 
 struct Sweep {
-    control_plane: Option<CompactString>,
+    wanted: Wanted,
     found: Stream,
+}
+
+/// A sweep to come.
+#[derive(Clone, PartialEq, Eq)]
+struct Wanted {
+    /// None is all of them.
+    control_plane: Option<CompactString>,
+    /// None is all that anybody looks at.
+    kinds: Option<Kinds>,
+}
+
+impl Wanted {
+    fn of(control_plane: Option<CompactString>) -> Wanted {
+        Wanted { control_plane, kinds: None }
+    }
 }
 
 struct Loop {
@@ -202,8 +228,8 @@ struct Loop {
     read: Position,
     feed: Option<ReadyChunks<Stream>>,
     sweep: Option<Sweep>,
-    /// Sweeps that come after that one: of one control plane, or (none) of all.
-    sweeps: VecDeque<Option<CompactString>>,
+    /// Sweeps that come after that one.
+    sweeps: VecDeque<Wanted>,
     /// Control planes that are owed a sweep, once they have done what they have.
     overflown: BTreeSet<CompactString>,
     /// When to open the feed again after it failed, and when to begin the next sweep after one failed.
@@ -219,7 +245,7 @@ impl Loop {
             Some(cursor) => {
                 self.read = cursor.position;
                 self.restore(cursor.parked);
-                self.sweeps.extend(cursor.sweep.into_iter().map(Some));
+                self.sweeps.extend(cursor.sweep.into_iter().map(|plane| Wanted::of(Some(plane))));
             }
             None => self.sweep_all().await?,
         }
@@ -251,8 +277,28 @@ impl Loop {
         self.sweep = None;
         self.sweeps.clear();
         self.overflown.clear();
-        self.sweeps.push_back(None);
+        self.sweeps.push_back(Wanted::of(None));
         Ok(())
+    }
+
+    /// Controllers are asked again; the feed carries what they want from now on, and a sweep what was there before.
+    fn kinds_changed(&mut self) {
+        let mut added = Kinds::These(BTreeSet::new());
+        for member in &mut self.controllers {
+            let kinds = member.controller.kinds();
+            added = added.and(kinds.without(&member.kinds));
+            member.kinds = kinds;
+        }
+        let all = self.controllers.iter().map(|member| member.kinds.clone());
+        let kinds = all.reduce(Kinds::and).unwrap_or(Kinds::These(BTreeSet::new()));
+        if kinds != self.kinds {
+            self.kinds = kinds;
+            self.feed = None;
+            self.reopen = Some(Instant::now());
+        }
+        if !added.is_empty() {
+            self.sweeps.push_back(Wanted { control_plane: None, kinds: Some(added) });
+        }
     }
 
     async fn open(&mut self) -> Result<(), FleetError> {
@@ -272,7 +318,7 @@ impl Loop {
     async fn turn(
         &mut self,
         stop: &CancellationToken,
-        mut requests: mpsc::Receiver<CompactString>,
+        mut requests: mpsc::Receiver<Asked>,
     ) -> Result<(), FleetError> {
         loop {
             self.start_ready();
@@ -287,7 +333,10 @@ impl Loop {
                 Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => self.ended(ended.ok()),
                 events = next(&mut self.feed), if room => self.changed(events)?,
                 event = next_found(&mut self.sweep), if sweep_room => self.swept(event)?,
-                Some(plane) = requests.recv() => self.sweeps.push_back(Some(plane)),
+                Some(asked) = requests.recv() => match asked {
+                    Asked::Sweep(plane) => self.sweeps.push_back(Wanted::of(Some(plane))),
+                    Asked::Kinds => self.kinds_changed(),
+                },
                 () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
             }
             let now = Instant::now();
@@ -320,10 +369,11 @@ impl Loop {
         }
         self.sweep_again = None;
         if self.sweep.is_none()
-            && let Some(control_plane) = self.sweeps.pop_front()
+            && let Some(wanted) = self.sweeps.pop_front()
         {
-            let found = self.fleet.sweep(&self.kinds, control_plane.clone(), Position(0));
-            self.sweep = Some(Sweep { control_plane, found });
+            let kinds = wanted.kinds.as_ref().unwrap_or(&self.kinds);
+            let found = self.fleet.sweep(kinds, wanted.control_plane.clone(), Position(0));
+            self.sweep = Some(Sweep { wanted, found });
         }
     }
 
@@ -343,7 +393,8 @@ impl Loop {
                 self.queue.shrink();
                 let control_plane = &item.request.control_plane;
                 let drained = self.queue.ready_of(control_plane) <= self.options.line / 2;
-                if drained && let Some(owed) = self.overflown.take(control_plane).map(Some) {
+                if drained && let Some(owed) = self.overflown.take(control_plane) {
+                    let owed = Wanted::of(Some(owed));
                     // One that has not begun yet finds everything.
                     if !self.sweeps.contains(&owed) {
                         self.sweeps.push_back(owed);
@@ -389,7 +440,7 @@ impl Loop {
             Some(Ok(event)) => self.dispatch(&event, Position(0)),
             Some(Err(error)) => {
                 tracing::warn!(%error, "a sweep failed and begins again");
-                self.sweeps.extend(self.sweep.take().map(|sweep| sweep.control_plane));
+                self.sweeps.extend(self.sweep.take().map(|sweep| sweep.wanted));
                 self.sweep_again = Some(Instant::now() + PAUSE);
             }
             None => {
@@ -422,8 +473,9 @@ impl Loop {
 
     /// How far everything is done; none while that cannot be said.
     fn cursor(&self) -> Option<Cursor> {
-        let pending = self.sweep.iter().map(|sweep| &sweep.control_plane).chain(&self.sweeps);
-        let mut sweep = pending.cloned().collect::<Option<BTreeSet<_>>>()?;
+        let pending = self.sweep.iter().map(|sweep| &sweep.wanted).chain(&self.sweeps);
+        let mut sweep =
+            pending.map(|wanted| wanted.control_plane.clone()).collect::<Option<BTreeSet<_>>>()?;
         sweep.extend(self.overflown.iter().cloned());
         let sweep = sweep.into_iter().collect();
         if self.queue.len() > LISTED {
@@ -514,7 +566,7 @@ async fn reconcile(fleet: Arc<dyn Fleet>, member: Member, shared: Arc<Shared>, i
         }
     };
     if let Some(counters) = shared.metrics.controllers.get(item.controller) {
-        counters.observe(began.elapsed(), outcome.is_none());
+        counters.observe(began.elapsed(), matches!(outcome, None | Some(Next::Backoff)));
     }
     Ended::Reconciled { item, outcome, more }
 }
