@@ -38,6 +38,12 @@ pub trait Harness: Send + Sync + 'static {
     async fn second(&self) -> Option<Arc<dyn Store>> {
         None
     }
+
+    /// Whether a fork has the revisions of its source. An engine whose revisions are not its own to give numbers a
+    /// copy anew, beyond the source.
+    fn forks_keep_revisions(&self) -> bool {
+        true
+    }
 }
 
 /// Runs one case, on a runtime of several threads.

@@ -288,7 +288,7 @@ pub trait Store: Send + Sync + 'static {
     /// Where [`Store::follow`] would begin now.
     async fn position(&self) -> Result<Position, StoreError>;
 
-    /// Makes a tenant with its first entries, all at revision 1, in one durable step.
+    /// Makes a tenant with its first entries, all at its first revision, in one durable step.
     async fn create_tenant(
         &self,
         name: &str,
@@ -309,8 +309,11 @@ pub trait Store: Send + Sync + 'static {
     /// The tenant is gone when this returns, for readers and watchers; its bytes go in the background.
     async fn delete_tenant(&self, tenant: TenantId) -> Result<(), StoreError>;
 
-    /// A new tenant with everything the source has (or had at `at`). Its revision is the source's at that
-    /// point, and its history begins there. Takes about the same time whatever the source holds.
+    /// A new tenant with everything the source has (or had at `at`). Its history begins there, and its revision is
+    /// the source's at that point. Takes about the same time whatever the source holds.
+    ///
+    /// An engine on a server with revisions of its own (etcd) copies in time by the size of the source, and numbers
+    /// the copy anew, beyond the source.
     async fn fork_tenant(
         &self,
         source: TenantId,

@@ -90,7 +90,8 @@ pub async fn resumes_from_a_position_after_reopening(harness: Arc<impl Harness>)
     seen.extend(rest.iter().map(|event| event.key.name.to_string()));
     let round = ["initial", "0", "1", "2", "3", "4"];
     assert_eq!(seen, round.iter().cycle().take(24).map(ToString::to_string).collect::<Vec<_>>());
-    assert_eq!(f.store.position().await.unwrap(), rest.last().unwrap().position);
+    // Beyond it, where an engine's positions count more than events.
+    assert!(f.store.position().await.unwrap() >= rest.last().unwrap().position);
 }
 
 pub async fn survives_deleted_tenants(harness: Arc<impl Harness>) {

@@ -227,7 +227,18 @@ impl<H: Harness> World<H> {
             return;
         }
         let id = made.unwrap().id;
-        self.add(to, id, state).await;
+        let copied = self.store.range(id, &Scope::All, None, None, 0).await.unwrap();
+        let copy = as_state(&copied.entries);
+        if self.harness.forks_keep_revisions() {
+            assert_eq!((copied.revision, &copy), (at, &state));
+        } else {
+            let values = |state: &State| -> Vec<_> {
+                state.iter().map(|(name, (.., value))| (name.clone(), value.clone())).collect()
+            };
+            assert_eq!(values(&copy), values(&state));
+            assert!(copied.revision >= at);
+        }
+        self.add(to, id, copy).await;
         // Writes to it at once, while it may still be reading from its source.
         self.store.write(id, vec![put("5", "forked")]).await.unwrap();
         let entries = self.store.range(id, &Scope::All, None, None, 0).await.unwrap();
