@@ -25,8 +25,8 @@ pub struct UpOptions {
     /// Where to write the kubeconfig of the hosting control plane [default: DATA_DIR/kubeconfig]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// What to store in: embedded, or embedded:DIR [default: embedded]
-    #[arg(long, value_name = "STORE", env = "HANGAR_STORE")]
+    /// What to store in: embedded, embedded:DIR, postgres://... or etcd://... [default: embedded]
+    #[arg(long, value_name = "STORE", env = "HANGAR_STORE", hide_env_values = true)]
     pub store: Option<String>,
     /// error, warn, info, debug or trace, or a filter like apiserver=debug [default: info]
     #[arg(long, value_name = "LEVEL", env = "HANGAR_LOG_LEVEL")]

@@ -13,12 +13,11 @@ use apiserver::control_plane::{Keys, Quota};
 use apiserver::{ApiServer, Config, Engine};
 use clap::{Args, ValueEnum};
 use listener::{Doors, Listener, ServingCertificate};
-use runtime::InProcessFleet;
 use tokio_util::sync::CancellationToken;
 
 use crate::configuration::Audit;
 use crate::stores::{self, Wanted};
-use crate::{files, hosting, kubeconfig, logs, process, up};
+use crate::{controlling, files, hosting, kubeconfig, logs, process, up};
 
 #[derive(Args, Debug)]
 pub struct ServeOptions {
@@ -28,7 +27,7 @@ pub struct ServeOptions {
     /// The controllers to run beside it
     #[arg(long, value_name = "SET", default_value = "denatured")]
     controllers: Controllers,
-    /// What to store in: embedded, or embedded:DIR [default: embedded]
+    /// What to store in: embedded, embedded:DIR, postgres://... or etcd://... [default: embedded]
     #[arg(long, value_name = "STORE", env = "HANGAR_STORE", hide_env_values = true)]
     store: Option<String>,
     /// The part of the store that is this process's alone [default: all of it]
@@ -108,7 +107,8 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     let data_dir = hosting::data_dir(options.data_dir.as_deref());
     let data_dir = data_dir.context("$HOME is not set: say where to keep data with --data-dir")?;
     let wanted = Wanted::new(options.store.clone(), options.store_room.clone());
-    let store = stores::open(&wanted.place(&data_dir)?).await?;
+    let place = wanted.place(&data_dir)?;
+    let store = stores::open(&place).await?;
 
     let shown = Shown::of(&options, &data_dir)?;
     let single = options.control_plane.as_deref();
@@ -136,20 +136,15 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     }
 
     let stop = CancellationToken::new();
-    let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), stop.clone()));
-    let controlling = match options.controllers {
+    let make: Option<controlling::Make> = match options.controllers {
+        Controllers::None => None,
         Controllers::Denatured => {
-            let fleet = Arc::new(InProcessFleet::new(engine.clone()));
-            tokio::spawn(runtime::run(fleet, controllers::denatured(&engine), stop.clone()))
-        }
-        Controllers::None => {
-            let stopped = stop.clone();
-            tokio::spawn(async move {
-                stopped.cancelled().await;
-                Ok(())
-            })
+            let engine = engine.clone();
+            Some(Box::new(move || controllers::denatured(&engine)))
         }
     };
+    let controlling = controlling::start(&engine, &place, make, stop.clone()).await?;
+    let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), stop.clone()));
     tokio::spawn(shown.follow(stop.clone()));
     tracing::info!(%address, control_plane = single.unwrap_or("all"), "serving");
     process::Running { engine, store, stop, serving, controlling }.until_stopped().await

@@ -4,30 +4,44 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::bail;
+use auth::Secret;
 use store::Store;
 
 use crate::files;
 
 /// A store, as it is named on the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Place {
     Embedded(PathBuf),
+    /// By its connection string; all tables are in one schema.
+    Postgres {
+        address: Secret<String>,
+        schema: Option<String>,
+    },
+    Etcd(store_etcd::Config),
+}
+
+impl Place {
+    /// Whether other processes may be using it at the same time.
+    pub fn is_shared(&self) -> bool {
+        !matches!(self, Place::Embedded(_))
+    }
 }
 
 /// What a store is asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// `embedded`, `embedded:DIR`, or the address of a server. It may hold a password.
-    pub address: Option<auth::Secret<String>>,
+    pub address: Option<Secret<String>>,
     /// The part of it that is this process's alone: a directory, a schema of PostgreSQL, a prefix of etcd.
     pub room: Option<String>,
 }
 
-const KNOWN: &str = "use embedded or embedded:DIR";
+const KNOWN: &str = "use embedded, embedded:DIR, postgres://... or etcd://...";
 
 impl Wanted {
     pub fn new(address: Option<String>, room: Option<String>) -> Self {
-        Wanted { address: address.map(auth::Secret::new), room }
+        Wanted { address: address.map(Secret::new), room }
     }
 
     /// Where that is. Nothing is opened yet.
@@ -40,6 +54,16 @@ impl Wanted {
         match address.split_once(':') {
             None if address == "embedded" => Ok(Place::Embedded(inside(data_dir.join("store")))),
             Some(("embedded", dir)) if !dir.is_empty() => Ok(Place::Embedded(inside(dir.into()))),
+            Some(("postgres" | "postgresql", _)) => {
+                Ok(Place::Postgres { address: Secret::new(address.to_owned()), schema: self.room.clone() })
+            }
+            Some(("etcd" | "etcds", _)) => {
+                let mut config = store_etcd::Config::parse(address)?;
+                if let Some(room) = &self.room {
+                    config.prefix = format!("{}/{room}", config.prefix.trim_end_matches('/'));
+                }
+                Ok(Place::Etcd(config))
+            }
             // What comes after the name may be a password.
             Some((scheme, rest)) if rest.starts_with("//") => {
                 bail!("--store {scheme}: this version has no store of that kind: {KNOWN}")
@@ -55,6 +79,16 @@ pub async fn open(place: &Place) -> anyhow::Result<Arc<dyn Store>> {
         Place::Embedded(dir) => {
             files::private_dir(dir)?;
             Ok(Arc::new(store::embedded::Embedded::open(dir, store::embedded::Options::default())?))
+        }
+        Place::Postgres { address, schema } => {
+            let mut options = store_postgres::Options::default();
+            if let Some(schema) = schema {
+                options.schema.clone_from(schema);
+            }
+            Ok(Arc::new(store_postgres::Postgres::open(address.expose(), options).await?))
+        }
+        Place::Etcd(config) => {
+            Ok(Arc::new(store_etcd::Etcd::open(config, store_etcd::Options::default()).await?))
         }
     }
 }
@@ -87,22 +121,27 @@ mod tests {
 
     #[test]
     fn places() {
-        let check = |address: Option<&str>, expected: Result<&str, &str>| {
-            let wanted = Wanted::new(address.map(str::to_owned), None);
-            let place = wanted.place(Path::new("/data")).map_err(|error| error.to_string());
-            let expected = expected.map(|dir| Place::Embedded(dir.into())).map_err(str::to_owned);
-            assert_eq!(place, expected, "{address:?}");
+        let check = |address: Option<&str>, room: Option<&str>, expected: Result<&str, &str>| {
+            let wanted = Wanted::new(address.map(str::to_owned), room.map(str::to_owned));
+            let place = match wanted.place(Path::new("/data")) {
+                Ok(Place::Embedded(dir)) => Ok(dir.display().to_string()),
+                Ok(Place::Postgres { address, schema }) => Ok(format!("{} {schema:?}", address.expose())),
+                Ok(Place::Etcd(config)) => Ok(format!("{:?} {}", config.endpoints, config.prefix)),
+                Err(error) => Err(error.to_string()),
+            };
+            assert_eq!(place.as_deref().map_err(String::as_str), expected, "{address:?}");
         };
-        let own = Wanted::new(Some("embedded:/x".to_owned()), Some("a".to_owned()));
-        assert_eq!(own.place(Path::new("/data")).unwrap(), Place::Embedded("/x/a".into()));
-        check(None, Ok("/data/store"));
-        check(Some("embedded"), Ok("/data/store"));
-        check(Some("embedded:/x/y"), Ok("/x/y"));
-        check(Some("embedded:"), Err("--store \"embedded:\" is not known: use embedded or embedded:DIR"));
-        check(Some("elsewhere"), Err("--store \"elsewhere\" is not known: use embedded or embedded:DIR"));
-        check(
-            Some("mysql://me:secret@there"),
-            Err("--store mysql: this version has no store of that kind: use embedded or embedded:DIR"),
-        );
+        check(None, None, Ok("/data/store"));
+        check(Some("embedded"), None, Ok("/data/store"));
+        check(Some("embedded:/x/y"), None, Ok("/x/y"));
+        check(Some("embedded:/x"), Some("a"), Ok("/x/a"));
+        check(Some("postgres://me@db/x"), Some("a"), Ok("postgres://me@db/x Some(\"a\")"));
+        check(Some("etcd://one:1,two:2"), None, Ok("[\"one:1\", \"two:2\"] /hangar"));
+        check(Some("etcd://one:1/p"), Some("a"), Ok("[\"one:1\"] /p/a"));
+        let known = "use embedded, embedded:DIR, postgres://... or etcd://...";
+        check(Some("embedded:"), None, Err(&format!("--store \"embedded:\" is not known: {known}")));
+        check(Some("elsewhere"), None, Err(&format!("--store \"elsewhere\" is not known: {known}")));
+        let none = format!("--store mysql: this version has no store of that kind: {known}");
+        check(Some("mysql://me:secret@there"), None, Err(&none));
     }
 }

@@ -10,11 +10,10 @@ use anyhow::Context;
 use apiserver::{ApiServer, Config, Engine, audit};
 use auth::pki::Authority;
 use listener::{Doors, Listener, ServingCertificate};
-use runtime::InProcessFleet;
 use tokio_util::sync::CancellationToken;
 
 use crate::configuration::{Audit, Configuration, UpOptions};
-use crate::{files, kubeconfig, logs, process, stores};
+use crate::{controlling, files, kubeconfig, logs, process, stores};
 
 /// The control plane that hosts the others.
 pub const HOSTING: &str = "host";
@@ -70,13 +69,18 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     files::write_private(&configuration.kubeconfig, format!("{config:#}\n").as_bytes())?;
 
     let stop = CancellationToken::new();
-    let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), stop.clone()));
-    let fleet = Arc::new(InProcessFleet::new(engine.clone()));
     let settings = tenancy::Settings::new(&configuration.domain, address.port());
     tenancy::prepare(&engine, &settings).await?;
-    let mut loops = controllers::denatured(&engine);
-    loops.extend(tenancy::controllers(&engine, settings));
-    let controlling = tokio::spawn(runtime::run(fleet, loops, stop.clone()));
+    let make: controlling::Make = {
+        let engine = engine.clone();
+        Box::new(move || {
+            let mut loops = controllers::denatured(&engine);
+            loops.extend(tenancy::controllers(&engine, settings.clone()));
+            loops
+        })
+    };
+    let controlling = controlling::start(&engine, &configuration.store, Some(make), stop.clone()).await?;
+    let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), stop.clone()));
     tracing::info!(%address, data = %configuration.data_dir.display(), took = ?began.elapsed(), "serving");
     // A reader that went away after the first line is no reason to stop.
     let _ = write!(
