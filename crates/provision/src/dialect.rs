@@ -135,13 +135,16 @@ pub trait Dialect: Send + Sync + 'static {
         None
     }
 
+    /// Whether what a record has for the spec names the resource, so that it must be written at once.
+    fn identity_in_spec(&self) -> bool {
+        false
+    }
+
     /// What a creating or updating call wants recorded: the object's status with it. Told before the pass has a
     /// verdict, so conditions stay as they are.
     fn recorded(&self, object: &Value, record: &Record, place: Option<&Place>) -> Value {
         let _ = place;
-        let mut status = object.get("status").cloned().unwrap_or_else(|| Value::Object(Default::default()));
-        objects::patch::merge(&mut status, &record.status);
-        status
+        record.merged_status(object)
     }
 
     /// The whole status after a pass. Must be equal to the one before if nothing changed: times stay.

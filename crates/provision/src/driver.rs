@@ -83,7 +83,7 @@ pub struct Subject<'a, C> {
     pub connection: &'a Arc<C>,
     pub calls: &'a Calls,
     pub reader: &'a Reader<'a>,
-    /// For other objects that the driver keeps (never for this one); none when only a plan is asked for, and then
+    /// For other objects that the driver keeps (never for this one); none while only a plan is asked for, and then
     /// nothing may be written anywhere.
     pub client: Option<&'a kube::Client>,
     pub now: Timestamp,
@@ -130,10 +130,30 @@ pub struct Record {
     pub arn: Option<String>,
 }
 
+impl Record {
+    /// The status of an object with that of the record in it.
+    pub fn merged_status(&self, object: &Value) -> Value {
+        let mut status = object.get("status").filter(|status| status.is_object()).cloned();
+        let status = status.get_or_insert_with(|| Value::Object(Default::default()));
+        if self.status.is_object() {
+            objects::patch::merge(status, &self.status);
+        }
+        std::mem::take(status)
+    }
+}
+
 /// What became of a creating call. The record must hold everything by which the resource is found again; it is
 /// written before anything else is done.
 pub struct Made {
     pub record: Record,
+    /// The resource is there, and something went wrong after that.
+    pub failure: Option<Failure>,
+}
+
+impl From<Record> for Made {
+    fn from(record: Record) -> Made {
+        Made { record, failure: None }
+    }
 }
 
 /// What became of an updating call.
@@ -185,6 +205,11 @@ pub trait Driver: Send + Sync + 'static {
     /// Also the name of the controller: `aws`, `terraform`.
     fn name(&self) -> &'static str;
 
+    /// Kinds that objects are read of by [`Reader::get`] beside those that references name.
+    fn watched(&self) -> Vec<CompactString> {
+        vec!["secrets".into(), "configmaps".into()]
+    }
+
     /// The kinds that are served now, as they are stored. If they change while running, tell the engine by
     /// [`runtime::Handle::kinds_changed`].
     fn kinds(&self) -> Vec<CompactString>;
@@ -230,7 +255,9 @@ pub trait Driver: Send + Sync + 'static {
         observed: Option<&Observed<Self::Note>>,
     ) -> Result<Plan<Self::Note>, Failure>;
 
-    /// Makes the resource. The intent is on the object already; its token is the idempotency token.
+    /// Makes the resource. The intent is on the object already; its token is the idempotency token. An error means
+    /// that nothing was made (or, if it is ambiguous, that nobody knows): once the resource is there, what else
+    /// goes wrong comes with its record. What can be done by an update later is better left to that.
     async fn create(
         &self,
         subject: &Subject<'_, Self::Connection>,
@@ -253,7 +280,8 @@ pub trait Driver: Send + Sync + 'static {
         observed: &Observed<Self::Note>,
     ) -> Result<Deleted, Failure>;
 
-    /// What became of an open intent: by its token, by the name, by an owner mark.
+    /// What became of an open intent: by its token, by the name, by an owner mark. If the object's record names the
+    /// resource already, it was made, and the record may be empty.
     async fn recover(
         &self,
         subject: &Subject<'_, Self::Connection>,

@@ -39,6 +39,9 @@ pub struct Intent {
     /// How many tries began; more than one means that the fate of one was unknown.
     #[serde(default = "one")]
     pub tries: u32,
+    /// When the call that made it was answered, if it could not be seen after that: it is waited for, not made again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<Timestamp>,
     /// What a replacement with the new one first leaves behind, as the driver says it (see
     /// [`crate::Driver::deposed`]). No secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,6 +61,7 @@ impl Intent {
             generation: meta::generation(object),
             at: now,
             tries: 1,
+            made: None,
             deposed: None,
         }
     }

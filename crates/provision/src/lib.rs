@@ -11,19 +11,28 @@
 //!
 //! Not here: how any cloud is called. Only drivers know; see `aws` and `terraform`.
 
+mod applied;
 pub mod calls;
 pub mod dialect;
 pub mod driver;
+pub mod engine;
+mod events;
 pub mod facts;
 pub mod failure;
 pub mod intent;
 pub mod limits;
+mod machine;
 pub mod metrics;
+mod pass;
 pub mod paths;
 pub mod plan;
 pub mod policies;
 pub mod reading;
+mod references;
 pub mod secrets;
+#[cfg(test)]
+mod tests;
+mod writing;
 
 pub use calls::{Calls, OperationType};
 pub use dialect::Dialect;
@@ -31,6 +40,7 @@ pub use driver::{
     Connection, Deleted, Driver, LateInitialization, Made, Observation, Observed, Place, Readiness, Record,
     Recovery, RoleSelected, Subject, Surroundings, Updated,
 };
+pub use engine::{Engine, Settings};
 pub use facts::{Facts, Reference, SecretField};
 pub use failure::{Class, Failure};
 pub use intent::{Action, Intent};

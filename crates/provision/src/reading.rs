@@ -48,11 +48,10 @@ impl Dependants {
         }
     }
 
-    /// Everybody who is noted under an object. They note themselves again if it still matters to them.
-    pub fn take(&self, control_plane: &str, target: &Key) -> BTreeSet<Key> {
+    /// Everybody who is noted under an object. Some may no longer care; they are woken in vain, and that is all.
+    pub fn of(&self, control_plane: &str, target: &Key) -> BTreeSet<Key> {
         let target = Target { control_plane: control_plane.into(), key: target.clone() };
-        let Some((_, noted)) = self.index.remove(&target) else { return BTreeSet::new() };
-        std::mem::take(&mut *noted.lock())
+        self.index.get(&target).map(|noted| noted.lock().clone()).unwrap_or_default()
     }
 
     pub fn is_target(&self, control_plane: &str, target: &Key) -> bool {
@@ -136,14 +135,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dependants_are_taken_once() {
+    fn dependants_are_of_one_control_plane() {
         let (dependants, secret) = (Dependants::default(), Key::new("secrets", "ns", "s"));
         dependants.note("a", secret.clone(), &Key::new("things", "ns", "one"));
         dependants.note("a", secret.clone(), &Key::new("things", "ns", "one"));
         dependants.note("b", secret.clone(), &Key::new("things", "ns", "two"));
         assert!(dependants.is_target("a", &secret));
-        assert_eq!(dependants.take("a", &secret).len(), 1);
-        assert!(dependants.take("a", &secret).is_empty());
-        assert_eq!(dependants.take("b", &secret).len(), 1);
+        assert_eq!(dependants.of("a", &secret).len(), 1);
+        assert_eq!(dependants.of("b", &secret).len(), 1);
+        assert!(dependants.of("c", &secret).is_empty() && !dependants.is_target("c", &secret));
     }
 }

@@ -57,6 +57,11 @@ impl Secrets {
         self.0.iter().filter(|(_, resolved)| resolved.changed).map(|(field, _)| field.as_str())
     }
 
+    /// The values have been applied: none of them is new any more.
+    pub(crate) fn settle(&mut self) {
+        self.0.values_mut().for_each(|resolved| resolved.changed = false);
+    }
+
     /// A message without any of the values in it.
     pub fn redact(&self, message: &str) -> String {
         self.0.values().fold(message.to_owned(), |message, resolved| {

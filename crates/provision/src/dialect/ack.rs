@@ -115,8 +115,7 @@ impl Dialect for Ack {
     }
 
     fn recorded(&self, object: &Value, record: &Record, place: Option<&Place>) -> Value {
-        let mut status = object.get("status").cloned().unwrap_or_else(|| json!({}));
-        objects::patch::merge(&mut status, &record.status);
+        let mut status = record.merged_status(object);
         resource_metadata(&mut status, record.arn.as_deref(), place);
         status
     }

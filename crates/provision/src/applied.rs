@@ -1,0 +1,29 @@
+//! What the resource was last made like: remembered on the object, to tell drift from edits.
+
+use std::collections::BTreeMap;
+
+use objects::{Value, meta};
+use serde::{Deserialize, Serialize};
+
+use crate::policies::APPLIED;
+use crate::secrets;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Applied {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, secrets::Applied>,
+}
+
+impl Applied {
+    /// What cannot be read is as good as nothing: everything then counts as an edit.
+    pub fn of(object: &Value) -> Applied {
+        let text = meta::annotation(object, APPLIED);
+        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    }
+
+    pub fn to_annotation(&self) -> Option<String> {
+        if *self == Applied::default() { None } else { serde_json::to_string(self).ok() }
+    }
+}

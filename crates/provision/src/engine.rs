@@ -1,0 +1,253 @@
+//! The engine as a controller: which changes concern it, and a pass for each key.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use auth::user::{MASTERS, UserInfo};
+use objects::{CompactString, Value, meta};
+use quick_cache::sync::Cache;
+use runtime::{Change, Context, Controller, Error, Event, Fleet, Key, Kinds, Next, Request, Triggers};
+
+use crate::applied::Applied;
+use crate::driver::Driver;
+use crate::failure::Failure;
+use crate::intent;
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+use crate::pass::Pass;
+use crate::plan::{Preview, guard};
+use crate::policies;
+use crate::reading::{Dependants, FleetSource, Reader};
+use crate::secrets::FingerprintKey;
+
+/// What holds for all objects that say nothing else.
+#[derive(Debug)]
+pub struct Settings {
+    /// How often a settled resource is looked at.
+    pub interval: Duration,
+    /// Whether references and secrets of other namespaces may be used.
+    pub cross_namespace: bool,
+    /// The longest that one call of a driver may take. What it did is unknown then.
+    pub patience: Duration,
+    pub fingerprints: FingerprintKey,
+}
+
+impl Settings {
+    /// `key` is of the installation, and the same after a restart.
+    pub fn new(key: &[u8; 32]) -> Settings {
+        Settings {
+            interval: Duration::from_secs(600),
+            cross_namespace: true,
+            patience: Duration::from_secs(3_600),
+            fingerprints: FingerprintKey::new(key),
+        }
+    }
+}
+
+/// Objects of remote control planes whose last state is remembered, to know what of it changed. One that is
+/// forgotten is looked at once too often.
+const SEEN: usize = 65_536;
+
+/// The reconcile of all kinds of one driver. Cheap to clone.
+pub struct Engine<D: Driver>(Arc<Shared<D>>);
+
+pub(crate) struct Shared<D: Driver> {
+    pub driver: Arc<D>,
+    pub settings: Settings,
+    pub limits: Arc<Limits>,
+    pub metrics: Arc<Metrics>,
+    dependants: Dependants,
+    seen: Cache<(CompactString, Key), Seen>,
+}
+
+/// What decides whether a change of an object concerns us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    generation: i64,
+    /// Of labels, annotations that are not ours, and of being deleted.
+    metadata: u64,
+    /// Of everything that others may refer to.
+    content: u64,
+}
+
+impl<D: Driver> Clone for Engine<D> {
+    fn clone(&self) -> Self {
+        Engine(self.0.clone())
+    }
+}
+
+impl<D: Driver> Shared<D> {
+    /// A call of a driver, with an end.
+    pub async fn bounded<T>(&self, call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        match tokio::time::timeout(self.settings.patience, call).await {
+            Ok(result) => result,
+            Err(_) => Err(Failure::lost(format!("no answer within {} s", self.settings.patience.as_secs()))),
+        }
+    }
+}
+
+impl<D: Driver> Engine<D> {
+    /// Limits and metrics are shared by the engines of all drivers.
+    pub fn new(driver: Arc<D>, settings: Settings, limits: Arc<Limits>, metrics: Arc<Metrics>) -> Engine<D> {
+        let (dependants, seen) = (Dependants::default(), Cache::new(SEEN));
+        Engine(Arc::new(Shared { driver, settings, limits, metrics, dependants, seen }))
+    }
+
+    pub fn driver(&self) -> &Arc<D> {
+        &self.0.driver
+    }
+
+    /// What would be done with an object, stored or not, without doing anything: reads only.
+    pub async fn plan(
+        &self,
+        fleet: &dyn Fleet,
+        control_plane: &str,
+        object: &Value,
+    ) -> Result<Preview, Failure> {
+        let Some(facts) = self.facts_of(object) else {
+            return Err(Failure::terminal(format!(
+                "{} is not a kind of {}",
+                meta::kind(object),
+                self.name()
+            )));
+        };
+        let source = FleetSource { fleet, control_plane };
+        let reader = Reader::new(&source, control_plane, None);
+        let now = jiff::Timestamp::now();
+        Pass::new(&self.0, control_plane, &reader, None, facts, object.clone(), now).preview().await
+    }
+
+    /// The facts of an object's kind, which is known by its group and its own name.
+    fn facts_of(&self, object: &Value) -> Option<Arc<crate::Facts>> {
+        let group = meta::api_version(object).split_once('/').map_or("", |(group, _)| group);
+        let driver = &self.0.driver;
+        let mut all = driver.kinds().into_iter().filter_map(|kind| driver.facts(&kind));
+        all.find(|facts| facts.group() == group && facts.kind == meta::kind(object))
+    }
+
+    /// Whether a change of an object of ours asks for a pass: edits do, our own writes do not.
+    fn concerns(&self, event: &Event, now: &Value) -> bool {
+        if event.change != Change::Updated {
+            return true;
+        }
+        let after = seen(now);
+        let before = match event.previous() {
+            Some(previous) => Some(seen(previous)),
+            None => self.0.seen.get(&(event.control_plane.clone(), event.key.clone())),
+        };
+        let Some(before) = before else { return true };
+        let applied = Applied::of(now).generation == Some(after.generation);
+        before.metadata != after.metadata || (before.generation != after.generation && !applied)
+    }
+
+    /// Whether a change of an object matters to those that refer to it.
+    fn wakes(&self, event: &Event, now: &Value) -> bool {
+        if event.change != Change::Updated {
+            return true;
+        }
+        let before = match event.previous() {
+            Some(previous) => Some(seen(previous).content),
+            None => {
+                self.0.seen.get(&(event.control_plane.clone(), event.key.clone())).map(|seen| seen.content)
+            }
+        };
+        let dependable =
+            |object| self.0.driver.facts(&event.key.kind).map(|facts| facts.dialect.dependable(object));
+        before != Some(seen(now).content)
+            || event.previous().is_none_or(|before| dependable(before) != dependable(now))
+    }
+}
+
+/// Annotations that the engine writes itself.
+const OWN: [&str; 3] = [intent::ANNOTATION, policies::APPLIED, guard::ANNOTATION];
+
+fn hash(parts: impl IntoIterator<Item = String>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    parts.into_iter().for_each(|part| part.hash(&mut hasher));
+    hasher.finish()
+}
+
+fn seen(object: &Value) -> Seen {
+    let annotations = meta::map(object, "annotations").into_iter().flatten();
+    let others = annotations.filter(|(name, _)| !OWN.contains(&name.as_str()));
+    let others = others.map(|(name, value)| format!("{name}={value}"));
+    let labels =
+        meta::labels(object).into_iter().flatten().map(|(name, value)| format!("label {name}={value}"));
+    let deleting = format!("deleting {}", meta::is_deleting(object));
+    let own = |field: &&String| !matches!(field.as_str(), "metadata" | "status");
+    let top = object.as_object().into_iter().flatten().filter(|(field, _)| own(field));
+    let top = top.map(|(field, value)| format!("{field}={value}"));
+    let status = object.get("status").and_then(Value::as_object).into_iter().flatten();
+    let status =
+        status.filter(|(field, _)| *field != "conditions").map(|(field, value)| format!("{field}={value}"));
+    Seen {
+        generation: meta::generation(object),
+        metadata: hash(others.chain(labels).chain([deleting.clone()])),
+        content: hash(top.chain(status).chain([deleting])),
+    }
+}
+
+#[async_trait]
+impl<D: Driver> Controller for Engine<D> {
+    fn name(&self) -> &'static str {
+        self.0.driver.name()
+    }
+
+    /// What a user has in a control plane may be of any kind in any namespace.
+    fn identity(&self) -> UserInfo {
+        UserInfo::new(format!("hangar:{}", self.0.driver.name()), [MASTERS]).authenticated()
+    }
+
+    fn kinds(&self) -> Kinds {
+        let driver = &self.0.driver;
+        let served = driver.kinds();
+        let facts = served.iter().filter_map(|kind| driver.facts(kind));
+        let targets: Vec<CompactString> = facts
+            .flat_map(|facts| facts.references.iter().map(|one| one.kind.clone()).collect::<Vec<_>>())
+            .collect();
+        Kinds::These(served.iter().cloned().chain(targets).chain(driver.watched()).collect())
+    }
+
+    fn triggers(&self, event: &Event, triggers: &mut Triggers) {
+        let served = self.0.driver.facts(&event.key.kind).is_some();
+        let target = self.0.dependants.is_target(&event.control_plane, &event.key);
+        if !served && !target {
+            return;
+        }
+        let Some(now) = event.object() else { return };
+        if served && self.concerns(event, now) {
+            triggers.now(event.key.clone());
+        }
+        if target && self.wakes(event, now) {
+            self.0
+                .dependants
+                .of(&event.control_plane, &event.key)
+                .into_iter()
+                .for_each(|key| triggers.now(key));
+        }
+        // Control planes of this process tell what was before; of others it has to be remembered.
+        if event.previous().is_none() {
+            let key = (event.control_plane.clone(), event.key.clone());
+            match event.change {
+                Change::Deleted => drop(self.0.seen.remove(&key)),
+                _ => self.0.seen.insert(key, seen(now)),
+            }
+        }
+    }
+
+    async fn reconcile(&self, context: &Context, request: &Request) -> Result<Next, Error> {
+        let Request { control_plane, key } = request;
+        let Some(facts) = self.0.driver.facts(&key.kind) else { return Ok(Next::Done) };
+        let Some(object) = context.get(&key.kind, &key.namespace, &key.name).await? else {
+            return Ok(Next::Done);
+        };
+        let reader = Reader::new(context, control_plane, Some((&self.0.dependants, key)));
+        Box::pin(
+            Pass::new(&self.0, control_plane, &reader, Some(context.client()), facts, object, context.now)
+                .run(),
+        )
+        .await
+    }
+}
