@@ -29,7 +29,7 @@ pub const CLAIM: &str = "data";
 
 /// What KubeFlex's chart leaves where it installs PostgreSQL.
 pub const POSTGRES: &str = "postgres-postgresql";
-const POSTGRES_PASSWORD: &str = "postgres-password";
+pub const POSTGRES_PASSWORD: &str = "postgres-password";
 
 #[derive(Clone, Debug)]
 pub enum Backend {

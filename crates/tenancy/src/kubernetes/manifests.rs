@@ -1,14 +1,16 @@
 //! What the operator itself needs in a cluster, as objects to apply: definitions, an account with the least rights
-//! that do, its configuration and its Deployment. Pure.
+//! that do, its configuration and its Deployment.
 //!
 //! The names are those that KubeFlex's chart has. Hooks that are there from the beginning are the operator's to apply
 //! when it starts: nothing can make one before the definitions are served.
 
-use objects::Value;
+use objects::{Value, meta};
+use runtime::Error;
 use serde_json::json;
 
+use super::backend::{POSTGRES, POSTGRES_PASSWORD};
 use crate::host::Settings;
-use crate::{install, names};
+use crate::{api, install, names};
 
 /// How the operator is to be installed.
 #[derive(Clone, Debug)]
@@ -25,7 +27,12 @@ pub struct Installation {
     /// Whether control planes of type `host` may be made: their accounts administer the cluster, and who gives such a
     /// right must be allowed to.
     pub host_type: bool,
+    /// The image of a PostgreSQL to install as the shared store; none if there is another, or none is wanted.
+    pub postgresql: Option<String>,
 }
+
+/// What runs where nothing else is said.
+pub const POSTGRESQL_IMAGE: &str = "postgres:17";
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 const ROLE: &str = "kubeflex-manager-role";
@@ -59,8 +66,63 @@ pub fn manifests(installation: &Installation) -> Vec<Value> {
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }));
     all.push(install::configuration(settings));
+    if let Some(image) = &installation.postgresql {
+        all.extend(postgresql(image, settings));
+    }
     all.push(deployment(installation));
     all
+}
+
+/// One server with a volume, under the names that KubeFlex's has. Its password is made by the operator.
+fn postgresql(image: &str, settings: &Settings) -> [Value; 2] {
+    let (name, namespace) = (POSTGRES, names::SYSTEM_NAMESPACE);
+    let labels = json!({"app.kubernetes.io/name": "postgresql", "app.kubernetes.io/instance": "postgres"});
+    let metadata = json!({"name": name, "namespace": namespace, "labels": labels});
+    let password = json!({"secretKeyRef": {"name": name, "key": POSTGRES_PASSWORD}});
+    let ask = json!({"exec": {"command": ["pg_isready", "--username=postgres"]}, "periodSeconds": 5});
+    let mut pod = json!({
+        "automountServiceAccountToken": false,
+        "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [{
+            "name": "postgresql",
+            "image": image,
+            "args": ["-c", "max_connections=1000"],
+            "env": [
+                {"name": "POSTGRES_PASSWORD", "valueFrom": password},
+                {"name": "PGDATA", "value": "/var/lib/postgresql/data/pgdata"},
+            ],
+            "ports": [{"name": "postgresql", "containerPort": 5432, "protocol": "TCP"}],
+            "readinessProbe": ask,
+            "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
+            "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+            "volumeMounts": [
+                {"name": "data", "mountPath": "/var/lib/postgresql/data"},
+                {"name": "run", "mountPath": "/var/run/postgresql"},
+            ],
+        }],
+        "volumes": [{"name": "run", "emptyDir": {}}],
+    });
+    if !settings.is_openshift {
+        for field in ["runAsUser", "runAsGroup", "fsGroup"] {
+            pod["securityContext"][field] = 999.into();
+        }
+    }
+    let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "8Gi"}}});
+    let port = json!({"name": "postgresql", "port": 5432, "protocol": "TCP", "targetPort": "postgresql"});
+    [
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": metadata,
+            "spec": {"type": "ClusterIP", "selector": labels, "ports": [port]},
+        }),
+        json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata,
+            "spec": {
+                "replicas": 1, "serviceName": name, "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": pod},
+                "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
+            },
+        }),
+    ]
 }
 
 const KEEP: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
@@ -126,6 +188,9 @@ fn deployment(installation: &Installation) -> Value {
         format!("--image-pull-policy={}", installation.image_pull_policy),
         format!("--health-probe-bind-address=0.0.0.0:{HEALTH_PORT}"),
     ];
+    if installation.postgresql.is_some() {
+        arguments.push("--make-postgresql-password".to_owned());
+    }
     if let Some(secret) = &installation.image_pull_secret {
         arguments.push(format!("--image-pull-secret={secret}"));
     }
@@ -174,6 +239,24 @@ fn deployment(installation: &Installation) -> Value {
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     })
+}
+
+/// Whether an object is of the PostgreSQL that may come with the operator.
+pub fn is_of_postgresql(object: &Value) -> bool {
+    meta::name(object) == POSTGRES
+}
+
+/// Applies objects one after the other, as `kubectl apply --server-side` would.
+pub async fn apply(client: &kube::Client, objects: &[Value]) -> Result<(), Error> {
+    for object in objects {
+        let what = || format!("{} {}", meta::kind(object), meta::name(object));
+        let Some(place) = api::place_of(client, object, meta::namespace(object)).await? else {
+            return Err(Error::failed(format!("{}: the cluster does not serve this kind", what())));
+        };
+        let applied = api::apply(client, &place, object, names::MANAGER, true).await;
+        applied.map_err(|error| Error::failed(format!("{}: {error}", what())))?;
+    }
+    Ok(())
 }
 
 /// All of them as one file.

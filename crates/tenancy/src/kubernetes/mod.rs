@@ -8,6 +8,8 @@
 //! serves; what is there is read, compared and mended. Private keys go into Secrets and nowhere else.
 
 mod backend;
+#[cfg(test)]
+mod chart_tests;
 mod exposure;
 mod keys;
 pub mod manifests;
@@ -22,6 +24,7 @@ use auth::pki::{Authority, Issued};
 use jiff::Timestamp;
 use objects::{Value, meta, time};
 use runtime::{Controller, Error};
+use serde_json::json;
 
 use crate::api::{self, Place};
 use crate::conditions::Condition;
@@ -36,7 +39,6 @@ use backend::{Choice, Found};
 use keys::MasterKey;
 use workload::Pods;
 
-pub use backend::POSTGRES as POSTGRES_SECRET;
 pub use exposure::{Expose, Exposure, Gateway};
 
 /// What the operator is told about the cluster, beside `kubeflex-config`.
@@ -56,6 +58,8 @@ pub struct Options {
     pub volume_size: String,
     /// The Secret in `kubeflex-system` that names the shared store.
     pub store_secret: String,
+    /// Whether to make a password for a PostgreSQL that was installed with the operator, if it has none.
+    pub make_postgresql_password: bool,
     /// Said on the command line, these are stronger than `kubeflex-config`.
     pub overrides: Overrides,
     /// Whether this process is in the cluster, where the names of Services lead somewhere.
@@ -113,6 +117,9 @@ impl Kubernetes {
         let settings = settings(&client, &options.overrides).await?;
         crate::install(&client, &settings).await.map_err(failed)?;
         let master = master(&client).await?;
+        if options.make_postgresql_password {
+            make_postgresql_password(&client).await?;
+        }
         let (class, gateway) = (options.ingress_class.as_str(), options.gateway.as_ref());
         let exposure = Exposure::find(&client, options.expose, class, gateway, &settings).await?;
         Ok(Kubernetes { client, options, exposure, master, rooms })
@@ -312,6 +319,24 @@ async fn master(client: &kube::Client) -> Result<MasterKey, HostError> {
     text.and_then(|text| MasterKey::parse(&text)).ok_or_else(unusable)
 }
 
+/// What PostgreSQL is started with, and what control planes reach it by.
+pub async fn make_postgresql_password(client: &kube::Client) -> Result<(), HostError> {
+    let place = backend::server_place(backend::POSTGRES);
+    if api::get(client, &place).await.map_err(failed)?.is_some() {
+        return Ok(());
+    }
+    let password = MasterKey::generate().to_text();
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": {"name": place.name, "namespace": place.namespace},
+        "stringData": {backend::POSTGRES_PASSWORD: password.expose()},
+    });
+    match api::create(client, &place, &secret).await {
+        Err(error) if error.code() != Some(409) => Err(failed(error)),
+        _ => Ok(()),
+    }
+}
+
 #[async_trait]
 impl Host for Kubernetes {
     async fn ensure(&self, plane: &Plane) -> Result<(), HostError> {
@@ -450,7 +475,6 @@ impl Host for Kubernetes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn check(data: Value, overrides: Overrides, expected: Result<(&str, u16, &str, bool), &str>) {
         let read = read_settings(&data, &overrides).map_err(|error| error.to_string());

@@ -159,7 +159,8 @@ impl Pods<'_> {
         let spec = match workload {
             Workload::Job(_) => {
                 let key = self.row.in_cluster_key;
-                container["args"] = json!(["version", format!("--kubeconfig={KUBECONFIG_DIR}/{key}")]);
+                container["args"] =
+                    json!(["operator", "await", format!("--kubeconfig={KUBECONFIG_DIR}/{key}")]);
                 container["volumeMounts"] =
                     json!([{"name": "kubeconfig", "mountPath": KUBECONFIG_DIR, "readOnly": true}]);
                 let mut pod = self.pod(json!([container]));
@@ -167,8 +168,8 @@ impl Pods<'_> {
                 pod["volumes"] = json!([
                     {"name": "kubeconfig", "secret": {"secretName": self.row.secret, "defaultMode": 0o440}},
                 ]);
-                // It fails until the control plane answers.
-                json!({"backoffLimit": 100, "template": {"spec": pod}})
+                // It waits until the control plane answers.
+                json!({"backoffLimit": 3, "template": {"spec": pod}})
             }
             Workload::Deployment(_) | Workload::StatefulSet(_) => {
                 annotations = json!({names::STAND_IN: NOTHING_TO_RUN});
