@@ -22,6 +22,12 @@ enum Format {
 }
 
 impl Options {
+    /// At least as much as KubeFlex's numbers ask for: from 3 on, it tells why.
+    pub fn start_at(&self, verbosity: i32) -> anyhow::Result<()> {
+        let level = if verbosity > 2 && self.log_level == "info" { "debug" } else { &self.log_level };
+        start(level, self.log_format == Format::Json)
+    }
+
     pub fn start(&self) -> anyhow::Result<()> {
         start(&self.log_level, self.log_format == Format::Json)
     }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use async_trait::async_trait;
@@ -36,6 +37,12 @@ pub struct OperatorCommand {
 enum OperatorSubcommand {
     /// Print everything that is needed to install the operator, for kubectl apply --server-side -f -
     Manifests(ManifestOptions),
+    /// Wait until the control plane of a kubeconfig answers
+    Await {
+        /// For how long
+        #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = crate::commands::duration)]
+        timeout: Duration,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -46,6 +53,9 @@ struct OperatorOptions {
     place: Place,
     #[command(flatten)]
     cluster: Cluster,
+    /// Make a password for the PostgreSQL that was installed with the operator, if it has none
+    #[arg(long)]
+    make_postgresql_password: bool,
     /// Where to say whether it is well: /healthz and /readyz [default: nowhere]
     #[arg(long, value_name = "HOST:PORT")]
     health_probe_bind_address: Option<SocketAddr>,
@@ -155,20 +165,82 @@ struct ManifestOptions {
     /// Let the operator make control planes of type host, whose accounts administer the cluster
     #[arg(long)]
     allow_host_type: bool,
+    #[command(flatten)]
+    database: Database,
 }
 
-pub fn run(command: OperatorCommand, kubeconfig: Option<&Path>) -> anyhow::Result<()> {
-    if let Some(OperatorSubcommand::Manifests(options)) = command.command {
-        let all = manifests::manifests(&options.installation()?);
-        return crate::commands::list::print(&manifests::to_yaml(&all));
+/// The shared store that comes with the operator.
+#[derive(Args, Clone, Debug)]
+pub struct Database {
+    /// Install PostgreSQL as the shared store of control planes
+    #[arg(long)]
+    pub install_postgresql: bool,
+    #[arg(long, value_name = "IMAGE", default_value = manifests::POSTGRESQL_IMAGE)]
+    pub postgresql_image: String,
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        Database { install_postgresql: false, postgresql_image: manifests::POSTGRESQL_IMAGE.to_owned() }
     }
-    command.options.logging.start()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.context("cannot start the runtime")?.block_on(Box::pin(operate(command.options, kubeconfig)))
+}
+
+impl Database {
+    fn image(self) -> Option<String> {
+        Some(self.postgresql_image).filter(|_| self.install_postgresql)
+    }
+}
+
+pub fn run(command: OperatorCommand, kubeconfig: Option<&Path>, verbosity: i32) -> anyhow::Result<()> {
+    let runtime = || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        runtime.context("cannot start the runtime")
+    };
+    match command.command {
+        Some(OperatorSubcommand::Manifests(options)) => {
+            let all = manifests::manifests(&options.installation()?);
+            crate::commands::list::print(&manifests::to_yaml(&all))
+        }
+        Some(OperatorSubcommand::Await { timeout }) => {
+            runtime()?.block_on(Box::pin(answered(kubeconfig, timeout)))
+        }
+        None => {
+            command.options.logging.start_at(verbosity)?;
+            runtime()?.block_on(Box::pin(operate(command.options, kubeconfig)))
+        }
+    }
+}
+
+/// Between two questions.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+async fn answered(kubeconfig: Option<&Path>, timeout: Duration) -> anyhow::Result<()> {
+    let (config, _) = cluster(kubeconfig).await?;
+    let server = config.cluster_url.to_string();
+    let client = kube::Client::try_from(config).context("cannot use the kubeconfig")?;
+    let began = Instant::now();
+    loop {
+        let why = match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {
+            Ok(Ok(version)) => {
+                return crate::commands::list::print(&format!(
+                    "{server} is Kubernetes {}\n",
+                    version.git_version
+                ));
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {PATIENCE:?}"),
+        };
+        if began.elapsed() + PAUSE > timeout {
+            bail!("{server} does not answer: {why}");
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 /// What `init` installs.
-pub fn installation(image: Image, settings: tenancy::Settings) -> Installation {
+pub fn installation(image: Image, database: Database, settings: tenancy::Settings) -> Installation {
     Installation {
         namespace: tenancy::names::SYSTEM_NAMESPACE.to_owned(),
         image: image.image,
@@ -177,6 +249,7 @@ pub fn installation(image: Image, settings: tenancy::Settings) -> Installation {
         settings,
         arguments: Vec::new(),
         host_type: false,
+        postgresql: database.image(),
     }
 }
 
@@ -196,7 +269,7 @@ impl ManifestOptions {
             namespace: self.namespace,
             arguments: self.cluster.arguments(),
             host_type: self.allow_host_type,
-            ..installation(self.image, settings)
+            ..installation(self.image, self.database, settings)
         })
     }
 }
@@ -293,6 +366,7 @@ async fn operate(options: OperatorOptions, kubeconfig: Option<&Path>) -> anyhow:
             storage_class,
             volume_size,
             store_secret,
+            make_postgresql_password: options.make_postgresql_password,
             overrides: Overrides { domain, external_port, host_container, is_openshift },
             in_cluster,
             hosting_authority: authority,

@@ -4,10 +4,11 @@ use anyhow::{Context, bail};
 use clap::Args;
 use jiff::Timestamp;
 
+use super::Session;
 use super::machine::{self, Start, Where};
-use super::{Program, Session};
 use crate::api::Api;
 use crate::hosting;
+use crate::installing::{self, Installing, Reached};
 use crate::kubeconfig::Kubeconfig;
 
 /// KubeFlex's flags.
@@ -38,13 +39,15 @@ pub struct Extras {
     embedded: bool,
     #[command(flatten)]
     place: Where,
+    #[command(flatten)]
+    installing: Installing,
 }
 
 /// What the current context leads to.
 enum AtHand {
     Nothing,
     Hosting,
-    Cluster,
+    Cluster(Api),
 }
 
 async fn at_hand(kubeconfig: &Kubeconfig) -> AtHand {
@@ -55,10 +58,11 @@ async fn at_hand(kubeconfig: &Kubeconfig) -> AtHand {
     }
     let Ok(api) = Api::of_context(kubeconfig, current).await else { return AtHand::Nothing };
     match api.is_hosting().await {
-        Ok(true) => AtHand::Hosting,
-        Ok(false) => AtHand::Cluster,
+        Ok(true) if installing::is_installed(&api).await => AtHand::Hosting,
+        // Nothing of it is there, or an installation did not come to its end.
+        Ok(_) => AtHand::Cluster(api),
         // It refuses us, but it is there.
-        Err(error) if error.code().is_some() => AtHand::Cluster,
+        Err(error) if error.code().is_some() => AtHand::Cluster(api),
         Err(_) => AtHand::Nothing,
     }
 }
@@ -75,26 +79,32 @@ pub async fn run(session: &Session, init: Init, extras: Extras) -> anyhow::Resul
     match at_hand {
         AtHand::Hosting => {
             let step = session.progress.step("Setting hosting cluster preference in kubeconfig");
-            session.files.change(|kubeconfig| {
-                let current = kubeconfig.current().to_owned();
-                kubeconfig
-                    .set_hosting(&current, now)
-                    .map_err(anyhow::Error::msg)
-                    .context("error setting hosting cluster context")
-            })?;
+            prefer(session, now)?;
             step.done();
             Ok(())
         }
-        AtHand::Cluster => bail!(
-            "installing the operator on an existing cluster (context {:?}) is not part of this version{}",
-            kubeconfig.current(),
-            match session.program {
-                Program::Hangar => ": use --embedded to start one on this machine",
-                Program::Kflex => "",
-            }
-        ),
+        AtHand::Cluster(api) => {
+            let reached = Reached {
+                domain: init.domain,
+                external_port: init.external_port,
+                host_container: init.host_container_name,
+            };
+            let prefer = || prefer(session, now);
+            installing::install(session, &api, extras.installing, reached, prefer).await
+        }
         AtHand::Nothing => embedded(session, &init, &extras.place.dir()?, now).await,
     }
+}
+
+/// The current context is the hosting one from now on.
+fn prefer(session: &Session, now: Timestamp) -> anyhow::Result<()> {
+    session.files.change(|kubeconfig| {
+        let current = kubeconfig.current().to_owned();
+        kubeconfig
+            .set_hosting(&current, now)
+            .map_err(anyhow::Error::msg)
+            .context("error setting hosting cluster context")
+    })
 }
 
 async fn embedded(
