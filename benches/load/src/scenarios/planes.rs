@@ -52,6 +52,12 @@ async fn make(session: &Session, ready: &Arrivals, name: &str, spec: &Value) -> 
     Ok(done_once(began))
 }
 
+async fn together<F: Future<Output = anyhow::Result<Done>>>(all: Vec<F>) -> anyhow::Result<()> {
+    let mut each = stream::iter(all).buffer_unordered(TOGETHER);
+    while each.try_next().await?.is_some() {}
+    Ok(())
+}
+
 /// More and more of them, and at each level the time that one more takes.
 async fn levels(session: &Session, ready: &Arrivals) -> anyhow::Result<()> {
     let (report, server, spec) = (&session.report, session.report.server, json!({"type": "k8s"}));
@@ -61,8 +67,7 @@ async fn levels(session: &Session, ready: &Arrivals) -> anyhow::Result<()> {
     for level in &session.settings.existing {
         let missing: Vec<String> = (made..*level).map(name).collect();
         let start = Instant::now();
-        let all = missing.iter().map(|name| make(session, ready, name, &spec));
-        stream::iter(all).buffer_unordered(TOGETHER).try_for_each(async |_| Ok(())).await?;
+        together(missing.iter().map(|name| make(session, ready, name, &spec)).collect()).await?;
         making += start.elapsed();
         made = made.max(*level);
         let mut measurement = report.measurement(format!("control plane ready, {level} existing"));
@@ -81,8 +86,7 @@ async fn levels(session: &Session, ready: &Arrivals) -> anyhow::Result<()> {
 
     let start = Instant::now();
     let all: Vec<String> = (0..made).map(name).collect();
-    let gone = all.iter().map(|name| unmake(session, name));
-    stream::iter(gone).buffer_unordered(TOGETHER).try_for_each(async |_| Ok(())).await?;
+    together(all.iter().map(|name| unmake(session, name)).collect()).await?;
     let deleting = start.elapsed();
     tokio::time::sleep(SETTLING).await;
     report.tell(
