@@ -14,13 +14,14 @@ pub struct Args {
 
 /// Python clients that the end-to-end tests drive a control plane with; pinned, so that a red run is our doing.
 const PYTHON_CLIENTS: [&str; 3] = ["kubernetes==37.0.2", "kopf==1.45.2", "lightkube==1.0.1"];
-/// The oldest kubectl that must work; Debian's own package.
-const DEBIAN_KUBECTL: &str = "kubernetes-client";
+/// Debian's packages, and what is wanted of them: the oldest kubectl that must work, and an etcd to store in.
+const DEBIAN_PROGRAMS: [(&str, &str); 2] =
+    [("kubernetes-client", "usr/bin/kubectl"), ("etcd-server", "usr/bin/etcd")];
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let tools = tools_dir()?;
     python_clients(&tools)?;
-    debian_kubectl(&tools);
+    DEBIAN_PROGRAMS.iter().for_each(|(package, program)| debian_program(&tools, package, program));
     if args.tools_only {
         return Ok(());
     }
@@ -90,32 +91,30 @@ fn python_clients(tools: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Debian's kubectl beside whatever the machine has: unpacked, not installed. Tests say so when it is missing.
-fn debian_kubectl(tools: &Path) {
-    let root = tools.join("kubernetes-client");
-    if root.join("usr/bin/kubectl").exists() {
+/// A program of Debian's beside whatever the machine has: unpacked, not installed. Tests say so when it is missing.
+fn debian_program(tools: &Path, package: &str, program: &str) {
+    let root = tools.join(package);
+    if root.join(program).exists() {
         return;
     }
     let unpacked = (|| -> anyhow::Result<()> {
-        let scratch = tools.join("deb");
+        let scratch = tools.join("deb").join(package);
         std::fs::create_dir_all(&scratch)?;
-        if !Command::new("apt-get")
-            .args(["download", "-qq", DEBIAN_KUBECTL])
-            .current_dir(&scratch)
-            .status()?
-            .success()
-        {
+        let download = || {
+            let mut command = Command::new("apt-get");
+            command.args(["download", "-qq", package]).current_dir(&scratch);
+            command
+        };
+        if !download().status()?.success() {
             run_command(Command::new("apt-get").args(["update", "-qq"]))?;
-            run_command(
-                Command::new("apt-get").args(["download", "-qq", DEBIAN_KUBECTL]).current_dir(&scratch),
-            )?;
+            run_command(&mut download())?;
         }
-        let package = std::fs::read_dir(&scratch)?.flatten().map(|entry| entry.path());
-        let package = package.filter(|path| path.extension().is_some_and(|e| e == "deb")).last();
-        let package = package.context("no package was downloaded")?;
-        run_command(Command::new("dpkg-deb").arg("-x").arg(package).arg(&root))
+        let archive = std::fs::read_dir(&scratch)?.flatten().map(|entry| entry.path());
+        let archive = archive.filter(|path| path.extension().is_some_and(|e| e == "deb")).last();
+        let archive = archive.context("no package was downloaded")?;
+        run_command(Command::new("dpkg-deb").arg("-x").arg(archive).arg(&root))
     })();
     if let Err(error) = unpacked {
-        println!("Debian's kubectl is not at hand, tests go without it: {error:#}");
+        println!("Debian's {package} is not at hand: {error:#}");
     }
 }
