@@ -52,6 +52,16 @@ impl Embedded {
                 format!("spec.source.controlPlane: there is no control plane {:?}", source.control_plane);
             return Err(HostError::Failed(why));
         };
+        if let Some(revision) = source.revision {
+            let failed = |error: store::StoreError| HostError::Failed(error.to_string());
+            let current = self.engine.store.revision(found.id).await.map_err(failed)?.0;
+            if revision > current {
+                let why = format!(
+                    "spec.source.revision: {revision} has not happened yet, the current one is {current}"
+                );
+                return Err(HostError::Refused(why));
+            }
+        }
         Ok(Beginning::Fork(found.id, source.revision.map(Revision)))
     }
 }
@@ -102,7 +112,14 @@ impl Host for Embedded {
                 let charter =
                     Charter { owner: Some(plane.uid.clone()), quota: plane.spec.quota, ..Charter::default() };
                 let beginning = self.beginning(plane).await?;
-                self.engine.establish(&plane.name, charter, beginning).await.map(drop).map_err(failed)
+                let made = self.engine.establish(&plane.name, charter, beginning).await.map(drop);
+                made.map_err(|failure| match failure.0.reason {
+                    objects::Reason::Expired => {
+                        let why = "spec.source.revision: what was at that revision is no longer kept";
+                        HostError::Refused(why.to_owned())
+                    }
+                    _ => failed(failure),
+                })
             }
         }
     }

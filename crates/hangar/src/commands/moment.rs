@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use jiff::Timestamp;
 
 use super::duration;
@@ -61,13 +61,21 @@ impl Moment {
 
     /// The revision that was current then, which the server knows.
     pub async fn revision(self, api: &Api, root: &str, control_plane: &str) -> anyhow::Result<u64> {
-        let time = match (self, self.time(Timestamp::now())) {
-            (Moment::Revision(revision), _) => return Ok(revision),
-            (_, time) => time.unwrap_or_default(),
-        };
-        let found = api.get_path(&format!("{root}/{control_plane}/revision?at={time}")).await;
-        let found = found.with_context(|| format!("error looking for what was at {self}"))?;
-        found["revision"].as_u64().context("the server did not say which revision that was")
+        let looking = || format!("error looking for what was at {self}");
+        let told = "the server did not say which revision that is";
+        if let Some(time) = self.time(Timestamp::now()) {
+            let found = api.get_path(&format!("{root}/{control_plane}/revision?at={time}")).await;
+            return found.with_context(looking)?["revision"].as_u64().context(told);
+        }
+        let Moment::Revision(asked) = self else { bail!(told) };
+        let usage = api.get_path(&format!("{root}/{control_plane}/usage")).await.with_context(looking)?;
+        let current = usage["revision"].as_u64().context(told)?;
+        if asked > current {
+            bail!(
+                "revision {asked} of control plane {control_plane:?} is in the future: the current one is {current}"
+            );
+        }
+        Ok(asked)
     }
 }
 

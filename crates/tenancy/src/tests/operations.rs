@@ -77,6 +77,13 @@ async fn a_control_plane_can_begin_as_a_copy_and_be_compared() {
     ]);
     assert_eq!(diff["items"], expected);
 
+    f.create_plane(
+        "early",
+        json!({"type": "k8s", "source": {"controlPlane": "one", "revision": 1_u64 << 40}}),
+    )
+    .await;
+    let found = f.until_condition("early", "Synced", "False", "ReconcileError").await;
+    assert!(found["message"].as_str().unwrap().contains("has not happened yet"), "{found}");
     f.create_plane("orphan", json!({"type": "k8s", "source": {"controlPlane": "nobody"}})).await;
     let found = f.until_condition("orphan", "Synced", "False", "ReconcileError").await;
     assert!(found["message"].as_str().unwrap().contains("there is no control plane \"nobody\""), "{found}");
