@@ -5,8 +5,14 @@
 //!
 //! Not here: calls. A plan says what could be called; [`crate::driver`] calls.
 
+pub mod compare;
 pub mod fields;
+pub mod paths;
+pub mod policy;
+pub mod references;
+pub mod send;
 pub mod sites;
+pub mod tags;
 pub mod translate;
 
 use std::sync::{LazyLock, OnceLock};
@@ -17,7 +23,7 @@ use sites::Overlay;
 
 use crate::crd::names;
 use crate::model::{self, ModelError};
-use crate::rules::vocabulary::{Field as FieldRule, Kind as KindRules};
+use crate::rules::vocabulary::{Field as FieldRule, Kind as KindRules, NotFound};
 use crate::rules::{self, ServiceRules};
 
 /// The end of every group.
@@ -68,6 +74,39 @@ impl KindFacts {
     /// The finalizer that objects of the kind have while something of them may be in AWS.
     pub fn finalizer(&self) -> String {
         format!("finalizers.{}.{GROUP_SUFFIX}/{}", self.service, self.kind)
+    }
+
+    /// The operation that reads an object, as far as one operation does.
+    pub fn reading_operation(&self) -> Option<&'static str> {
+        let operations = &self.rules.operations;
+        let told = self.rules.read.as_ref().map(|call| &call.call);
+        let told = told.or(operations.read.as_ref()).or(operations.get_attributes.as_ref());
+        told.or(operations.list.as_ref()).map(|operation| operation.value.as_str())
+    }
+
+    /// Whether an error says that there is no such object: by the rules, or by the model's errors with status 404.
+    pub fn is_not_found(&self, code: &str, message: &str) -> bool {
+        let told = self.rules.errors.not_found.iter().any(|told| match told {
+            NotFound::Code(told) => told == code,
+            NotFound::Message(told) => {
+                told.code == code
+                    && told.starts.as_ref().is_none_or(|start| message.starts_with(start.as_str()))
+                    && told.ends.as_ref().is_none_or(|end| message.ends_with(end.as_str()))
+            }
+        });
+        if told {
+            return true;
+        }
+        let operation = self
+            .reading_operation()
+            .and_then(|operation| self.plan().ok().and_then(|plan| plan.model().operation(operation)));
+        operation.is_some_and(|operation| {
+            operation.errors().any(|error| {
+                let facts = error.error();
+                let named = facts.and_then(|facts| facts.code.as_deref()).unwrap_or(error.name());
+                named == code && facts.and_then(|facts| facts.http_status) == Some(404)
+            })
+        })
     }
 
     /// What the model and the rules make of the kind.

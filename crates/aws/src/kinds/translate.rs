@@ -3,14 +3,16 @@
 //! Values are the same on both sides (see [`crate::value`]); names are not, and neither side has all that the
 //! other has. What only one side knows is left out.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::fields::{Field, Home, Type};
 use super::sites::{Overlay, Place, Site};
-use super::{KindFacts, Plan};
+use super::{KindFacts, Plan, paths};
 use crate::crd::names;
 use crate::model::Kind as ShapeKind;
-use crate::rules::vocabulary::{Key, Verb};
+use crate::rules::vocabulary::{Key, TagsRule, Verb};
 
 /// What an answer says of an object.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -95,6 +97,13 @@ impl<'a> Translator<'a> {
             let rule = rules.fields.get(&field.word);
             rule.and_then(|rule| rule.value.send_to.as_deref()) == Some(member)
         };
+        // What identifies the object: its ARN, or an id in a list of ids.
+        if verb != Verb::Create && self.is_own_arn(member) {
+            let arn = object.pointer("/status/ackResourceMetadata/arn").filter(|arn| arn.is_string());
+            if arn.is_some() {
+                return arn.cloned();
+            }
+        }
         let field = self.plan.fields().iter().find(sent_here).or_else(|| self.field_of(operation, member));
         if let Some(field) = field {
             let skip =
@@ -104,15 +113,10 @@ impl<'a> Translator<'a> {
             }
             return Some(self.outbound(field, site, self.value(field, object)?));
         }
-        if matches!(verb, Verb::Create) {
-            return None;
-        }
-        // What identifies the object: its ARN, or an id in a list of ids.
-        if self.is_own_arn(member) {
-            return object.pointer("/status/ackResourceMetadata/arn").filter(|arn| arn.is_string()).cloned();
-        }
         if site.shape.kind() == ShapeKind::List && verb == Verb::Read {
-            let one = names::singular(member);
+            let renames = self.facts.rules.renames.get(operation);
+            let word = renames.and_then(|renames| renames.value.get(member)).map_or(member, String::as_str);
+            let one = names::singular(word);
             let value = if self.is_own_arn(&one) {
                 object.pointer("/status/ackResourceMetadata/arn")?.clone()
             } else {
@@ -188,6 +192,69 @@ impl<'a> Translator<'a> {
         }
     }
 
+    /// The fields that reading shows, and the shape each has there; none where it is the field's own. What no read
+    /// shows cannot be compared.
+    pub fn readable(&self) -> BTreeMap<String, Option<Site>> {
+        let rules = self.facts.rules;
+        let model = self.plan.model();
+        let mut readable = BTreeMap::new();
+        let operations = &rules.operations;
+        let told = rules.read.as_ref().map(|call| &call.call);
+        let mut operation = told.or(operations.read.as_ref());
+        if operations.get_attributes.is_some() {
+            let attributes = self.plan.fields().iter().filter(|field| field.attribute);
+            readable.extend(attributes.map(|field| (field.word.clone(), None)));
+        } else {
+            operation = operation.or(operations.list.as_ref());
+        }
+        let taken = rules.read.as_ref().and_then(|call| call.take.as_deref());
+        let object = operation.and_then(|operation| {
+            let output = Site::output(model, &operation.value)?;
+            let path = match taken {
+                Some(path) => paths::members(path),
+                None => self.answer_path(&operation.value).0,
+            };
+            Some((operation, path.iter().try_fold(output, |site, word| site.member(word))?.content()))
+        });
+        if let Some((operation, site)) = object {
+            for member in site.shape.members() {
+                if let Some(field) = self.field_of(&operation.value, member.name()) {
+                    readable.insert(field.word.clone(), Some(Site::of(member.shape())));
+                }
+            }
+            for (word, rule) in &rules.fields {
+                let from = rule.value.read_from.as_ref();
+                let found = from.and_then(|from| {
+                    paths::members(from).iter().try_fold(site, |site, word| site.member(word))
+                });
+                if let Some(found) = found {
+                    readable.insert(word.clone(), Some(found));
+                }
+            }
+        }
+        readable.retain(|word, _| {
+            let skip = rules.fields.get(word).map(|rule| rule.value.skip.as_slice()).unwrap_or_default();
+            !skip.iter().any(|verb| matches!(verb, Verb::Read | Verb::Any))
+        });
+        for (word, part) in &rules.parts {
+            if let Some(get) = &part.value.get {
+                let output = Site::output(model, &get.call.value);
+                let taken = get.take.as_deref().unwrap_or_default();
+                let site = paths::members(taken).iter().fold(output, |site, word| site?.member(word));
+                readable.insert(word.clone(), site);
+            }
+        }
+        readable.extend(rules.collections.keys().map(|word| (word.clone(), None)));
+        if let TagsRule::Told(tags) = &rules.tags
+            && tags.get.is_some()
+        {
+            let word = tags.field.as_deref().unwrap_or("Tags");
+            readable.insert(word.to_owned(), None);
+            readable.insert(word.to_lowercase(), None);
+        }
+        readable
+    }
+
     /// What the object in an answer says. `found` is what lies at [`Translator::answer_path`].
     pub fn learned(&self, operation: &str, found: &Value) -> Learned {
         let mut learned = Learned::default();
@@ -211,9 +278,8 @@ impl<'a> Translator<'a> {
         }
         for (word, rule) in &self.facts.rules.fields {
             let (Some(from), Some(field)) = (&rule.value.read_from, self.plan.field(word)) else { continue };
-            let value = from.split('.').try_fold(found, |value, word| value.get(word));
-            if let Some(value) = value.filter(|value| !value.is_null()) {
-                learned.put(field, self.inbound(field, value));
+            if let Some(value) = paths::take(found, from, &|_| None) {
+                learned.put(field, self.inbound(field, &value));
             }
         }
         learned
@@ -264,7 +330,8 @@ fn each(value: &Value, change: impl Fn(&Value) -> Value) -> Value {
     }
 }
 
-fn outbound(overlay: &Overlay, site: Site, target: Site, value: &Value) -> Value {
+/// A published value of one shape as a member of another.
+pub(super) fn outbound(overlay: &Overlay, site: Site, target: Site, value: &Value) -> Value {
     match site.shape.kind() {
         ShapeKind::Structure | ShapeKind::Union => {
             let Some(properties) = value.as_object() else { return value.clone() };

@@ -7,12 +7,12 @@ use super::vocabulary::{Call, Field as FieldRule, Gate, Kind as KindRules, TagsR
 use super::{RulesError, ServiceRules};
 use crate::kinds::fields::source;
 use crate::kinds::sites::{Literal, Site};
-use crate::kinds::{self, KindFacts, Type};
+use crate::kinds::{self, KindFacts, Type, paths};
 use crate::model;
 
 /// What a `$path` may begin with.
 pub const ROOTS: &[&str] = &[
-    "spec", "status", "meta", "value", "item", "items", "key", "tags", "keys", "version", "answer",
+    "spec", "status", "meta", "value", "item", "items", "key", "tags", "keys", "version", "answer", "reply",
     "observed",
 ];
 
@@ -103,7 +103,7 @@ impl Checker<'_> {
         for (path, rule) in &rules.fields {
             self.field(model, plan, path, rule);
         }
-        let gates = [&rules.synced, &rules.updatable, &rules.deletable, &rules.failed];
+        let gates = [&rules.synced, &rules.updatable, &rules.deletable, &rules.failed, &rules.gone];
         for gate in gates.into_iter().flatten() {
             self.gate(plan, gate);
         }
@@ -161,6 +161,9 @@ impl Checker<'_> {
 
     fn gate(&mut self, plan: &kinds::Plan, gate: &Gate) {
         let name = gate.at.value.split('.').nth(1).unwrap_or_default();
+        if gate.at.value.starts_with("answer.") {
+            return;
+        }
         if !plan.fields().iter().any(|field| field.name == name) {
             self.fault(line(&gate.at), format!("there is no field at {}", gate.at.value));
         }
@@ -189,7 +192,9 @@ impl Checker<'_> {
                 Some(operation) if self.operation(model, operation) => {
                     self.sent(model, &operation.value, &step.send, line(operation));
                 }
-                None if step.function.is_none() => self.fault(at, "an update without a call".to_owned()),
+                None if step.function.is_none() && rules.function.is_none() => {
+                    self.fault(at, "an update without a call".to_owned())
+                }
                 _ => {}
             }
         }
@@ -245,7 +250,7 @@ impl Checker<'_> {
         self.sent(model, &call.call.value, &call.send, line(&call.call));
         let Some(take) = call.take.as_ref().filter(|take| !take.is_empty()) else { return };
         let output = Site::output(model, &call.call.value);
-        if output.and_then(|output| follow(output, &take.replace("[]", ""))).is_none() {
+        if output.and_then(|output| follow(output, take)).is_none() {
             self.fault(line(&call.call), format!("{} does not answer with {take}", call.call.value));
         }
     }
@@ -285,7 +290,7 @@ impl Checker<'_> {
 }
 
 fn follow(site: Site, path: &str) -> Option<Site> {
-    path.split('.').filter(|word| !word.is_empty()).try_fold(site, |site, word| site.member(word))
+    paths::members(path).iter().try_fold(site, |site, word| site.member(word))
 }
 
 /// Whether a word is a member of an operation's input, of its answer, or of the objects in its answer.

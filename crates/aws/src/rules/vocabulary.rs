@@ -77,6 +77,11 @@ pub struct Kind {
     /// States from which there is no return without a change of the spec.
     #[serde(default)]
     pub failed: Vec<Gate>,
+    /// Open gates say that the object counts as not found.
+    #[serde(default)]
+    pub gone: Vec<Gate>,
+    /// A named function does all calls of the kind.
+    pub function: Option<String>,
     /// Fields that pick the object out of a list.
     #[serde(default, rename = "match")]
     pub matching: Vec<Spanned<String>>,
@@ -259,6 +264,8 @@ pub enum Compare {
     IfSet,
     /// Equal when one is the ARN that ends with the other.
     ArnOrName,
+    /// Equal when the found one begins with the wanted one: versions.
+    Prefix,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, PartialEq, Eq)]
@@ -357,6 +364,9 @@ pub struct Call {
     pub ignore: Vec<String>,
     #[serde(default)]
     pub when: Vec<String>,
+    /// The members of `$item` are members of the call.
+    #[serde(default)]
+    pub spread: bool,
 }
 
 /// Another operation that creates the object when its conditions hold; the first that fits is used.
@@ -428,6 +438,16 @@ pub struct Part {
     /// An empty field is left as it is found.
     #[serde(default)]
     pub keep: bool,
+    /// What is there is deleted before another value is put.
+    #[serde(default)]
+    pub replace: bool,
+    /// What is there is deleted before the object is.
+    #[serde(default)]
+    pub clear_before_delete: bool,
+    /// A wanted value for which `delete` is called instead of `put`.
+    pub delete_when: Option<Value>,
+    /// The field is a list of which only the wanted items count; the member that identifies an item.
+    pub subset: Option<String>,
 }
 
 /// A field whose items are added and removed one by one or in batches.
@@ -454,11 +474,28 @@ pub struct Collection {
     /// Items come with the creating call.
     #[serde(default)]
     pub on_create: bool,
+    /// Where the items lie in the object that was read, where it is not under the field's word.
+    pub read_from: Option<String>,
+    /// A list of structures that is a map: the members that are key and value.
+    pub pairs: Option<Pairs>,
+    /// An empty field is left as it is found.
+    #[serde(default)]
+    pub keep: bool,
     /// A named function brings both sides into one form before they are compared.
     pub canonical: Option<String>,
+    /// A named function removes items, for which no single call is enough.
+    pub function: Option<String>,
     /// Texts are URL-encoded in answers.
     #[serde(default)]
     pub url_encoded: bool,
+}
+
+/// The members of a structure that are key and value of a map.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pairs {
+    pub key: String,
+    pub value: String,
 }
 
 /// A document of which AWS keeps versions that never change.
