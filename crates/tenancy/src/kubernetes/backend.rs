@@ -137,7 +137,9 @@ fn escaped(text: &str) -> String {
 /// A name for the control plane's part of a server: another object of the same name has another one.
 fn room(plane: &Plane) -> String {
     let uid: String = plane.uid.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
-    format!("cp_{}_{uid}", plane.name.replace('-', "_"))
+    // PostgreSQL's names have at most 63 letters.
+    let name: String = plane.name.replace('-', "_").chars().take(48).collect();
+    format!("cp_{name}_{uid}")
 }
 
 impl Choice {

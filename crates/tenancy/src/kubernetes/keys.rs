@@ -28,6 +28,8 @@ pub const SECRET: &str = "k8s-certs";
 const NAMES: &str = "hangar.dev/serves";
 const RENEW_AFTER: &str = "hangar.dev/renew-after";
 const CHECKSUM: &str = "hangar.dev/checksum";
+/// Of client certificates: another authority for each, so that those of an earlier one are worth nothing.
+const GENERATION: &str = "hangar.dev/credentials-generation";
 
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3_653 * 24 * 3_600);
 /// An authority with less left than a client certificate of full length needs is replaced.
@@ -111,7 +113,10 @@ pub fn wanted(
 ) -> Result<Wanted, KeysError> {
     let text = |key| secret_value(live, key).and_then(|bytes| String::from_utf8(bytes).ok());
     let margin = now.checked_add(AUTHORITY_MARGIN).map_err(|_| KeysError::Time)?;
-    let authority = match authority(live).filter(|authority| authority.not_after() > margin) {
+    let generation = plane.spec.credentials.generation;
+    let in_force = meta::annotation(live, GENERATION).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let is_good = |authority: &Authority| authority.not_after() > margin && in_force >= generation;
+    let authority = match authority(live).filter(is_good) {
         Some(kept) => kept,
         None => Authority::generate("kubernetes", now, AUTHORITY_LIFETIME)?,
     };
@@ -156,8 +161,10 @@ pub fn wanted(
     ];
     let data = data.into_iter().map(|(key, text)| (key.to_owned(), text.into_bytes())).collect();
     let mut wanted = credentials::secret(plane, SECRET, data);
-    wanted.object["metadata"]["annotations"] =
-        json!({NAMES: names, RENEW_AFTER: renew_after, CHECKSUM: checksum});
+    wanted.object["metadata"]["annotations"] = json!({
+        NAMES: names, RENEW_AFTER: renew_after, CHECKSUM: checksum,
+        GENERATION: generation.max(in_force).to_string(),
+    });
     Ok(wanted)
 }
 
@@ -256,6 +263,11 @@ mod tests {
         let all = ["apiserver.crt", "apiserver.key", "ca.crt", "ca.key"];
         check(&|live| live["data"]["ca.key"] = Value::Null, &names, 0, &all);
         check(&|_| {}, &names, 3_500 * DAY, &all);
+        let mut revoked = plane();
+        revoked.spec.credentials.generation = 1;
+        let after = wanted(&revoked, &first, &names, &master, at(0)).unwrap().object;
+        assert_eq!(changed(&first, &after), all);
+        assert_eq!(wanted(&revoked, &after, &names, &master, at(0)).unwrap().object, after);
         // Another object of the same name has other data.
         let other = Plane { uid: "v".to_owned(), ..plane() };
         let other = wanted(&other, &first, &names, &master, at(0)).unwrap().object;

@@ -1,0 +1,731 @@
+//! The operator on an existing Kubernetes. A control plane of a running server is that cluster: it has everything but
+//! nodes, so that what pods would do is done here by hand.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
+
+use std::fs::File;
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use end_to_end::{Client, ControlPlane, Kubectl, Server, binary};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const CONTROL_PLANES: &str = "/apis/tenancy.kflex.kubestellar.org/v1alpha1/controlplanes";
+const SYSTEM: &str = "/api/v1/namespaces/kubeflex-system";
+
+fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = probe() {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A process of ours that has to end well when it is asked to.
+struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    fn start(log: PathBuf, arguments: &[String]) -> Process {
+        let file = File::options().create(true).append(true).open(&log).unwrap();
+        let mut command = Command::new(binary());
+        command.args(arguments).stdout(Stdio::null()).stderr(file);
+        for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "HANGAR_STORE", "HANGAR_DATA_DIR"] {
+            command.env_remove(variable);
+        }
+        Process { child: command.spawn().unwrap(), log }
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+            println!("{}:\n{}", self.log.display(), self.said());
+            return;
+        }
+        let asked = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        assert!(
+            asked.unwrap().success(),
+            "{} was gone before it was stopped:\n{}",
+            self.child.id(),
+            self.said()
+        );
+        let ended = eventually("the end of the process", || self.child.try_wait().unwrap());
+        let said = self.said();
+        assert!(ended.success(), "ended with {ended}:\n{said}");
+        let errors: Vec<&str> =
+            said.lines().filter(|line| line.contains(" ERROR ") || line.contains("panicked at")).collect();
+        assert!(errors.is_empty(), "{}", errors.join("\n"));
+    }
+}
+
+/// A cluster without nodes, and how its administrator reaches it.
+struct Cluster {
+    plane: ControlPlane,
+    client: Client,
+    dir: TempDir,
+    server: Server,
+}
+
+impl Cluster {
+    fn start() -> Cluster {
+        let server = Server::start();
+        let plane = ControlPlane::create(&server, "hosting");
+        let client = server.client_as(plane.credentials());
+        Cluster { plane, client, dir: tempfile::tempdir().unwrap(), server }
+    }
+
+    /// With the operator's manifests applied as a person would apply them.
+    fn installed(options: &[&str]) -> Cluster {
+        let cluster = Cluster::start();
+        let manifests = manifests(options);
+        cluster.apply(&manifests);
+        cluster
+    }
+
+    /// Server-side, and not one unknown field.
+    fn apply(&self, yaml: &[u8]) -> String {
+        let kubectl =
+            Kubectl::all().pop().expect("kubectl has to be installed: apt-get install kubernetes-client");
+        let mut command = Command::new(kubectl.path);
+        command.arg("--kubeconfig").arg(&self.plane.kubeconfig);
+        command.args(["apply", "--server-side", "--validate=strict", "-f", "-"]);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(yaml).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The operator as its pod would run it: with the rights of its account and no others.
+    fn operator(&self, options: &[&str]) -> Process {
+        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+        let path = self.plane.path(&format!("{SYSTEM}/serviceaccounts/kubeflex-controller-manager/token"));
+        let answer = self.client.post(&path, &request).ok();
+        let mut config: Value =
+            serde_json::from_slice(&std::fs::read(&self.plane.kubeconfig).unwrap()).unwrap();
+        config["users"][0]["user"] = json!({"token": answer["status"]["token"]});
+        let kubeconfig = self.dir.path().join("operator.kubeconfig");
+        std::fs::write(&kubeconfig, config.to_string()).unwrap();
+        let kubeconfig = kubeconfig.to_str().unwrap();
+        let mut arguments = vec!["operator", "--kubeconfig", kubeconfig, "--image", "example/hangar:1"];
+        arguments.extend(options);
+        let arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
+        Process::start(self.dir.path().join("operator.log"), &arguments)
+    }
+
+    fn find(&self, path: &str) -> Option<Value> {
+        let answer = self.client.get(&self.plane.path(path));
+        (answer.code != 404).then(|| answer.ok())
+    }
+
+    #[track_caller]
+    fn get(&self, path: &str) -> Value {
+        self.find(path).unwrap_or_else(|| panic!("{path} is not there"))
+    }
+
+    fn patch(&self, path: &str, patch: Value) {
+        self.client.patch(&self.plane.path(path), "merge", &patch).ok();
+    }
+
+    fn delete(&self, path: &str) {
+        self.client.delete(&self.plane.path(path)).ok();
+    }
+
+    fn create(&self, name: &str, spec: Value) {
+        let object = json!({
+            "apiVersion": "tenancy.kflex.kubestellar.org/v1alpha1", "kind": "ControlPlane",
+            "metadata": {"name": name}, "spec": spec,
+        });
+        self.client.post(&self.plane.path(CONTROL_PLANES), &object).ok();
+    }
+
+    /// Status, reason and message of a condition.
+    fn condition(&self, name: &str, kind: &str) -> Option<(String, String, String)> {
+        let plane = self.get(&format!("{CONTROL_PLANES}/{name}"));
+        let condition =
+            plane["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == kind)?.clone();
+        let text = |field: &str| condition[field].as_str().unwrap().to_owned();
+        Some((text("status"), text("reason"), text("message")))
+    }
+
+    fn await_condition(&self, name: &str, kind: &str, status: &str) -> (String, String) {
+        eventually(&format!("{kind}={status} of {name}"), || {
+            let (found, reason, message) = self.condition(name, kind)?;
+            (found == status).then_some((reason, message))
+        })
+    }
+
+    /// What a kubelet and the controllers of workloads would say once its pods run.
+    fn run_pods(&self, path: &str) {
+        let live = self.get(path);
+        let replicas = &live["spec"]["replicas"];
+        let status = json!({
+            "observedGeneration": live["metadata"]["generation"], "replicas": replicas, "updatedReplicas": replicas,
+            "readyReplicas": replicas, "availableReplicas": replicas,
+        });
+        self.patch(&format!("{path}/status"), json!({ "status": status }));
+    }
+
+    fn secret(&self, namespace: &str, name: &str, key: &str) -> String {
+        let secret = self.get(&format!("/api/v1/namespaces/{namespace}/secrets/{name}"));
+        let text = secret["data"][key].as_str().unwrap_or_else(|| panic!("{name} has no {key}"));
+        String::from_utf8(STANDARD.decode(text).unwrap()).unwrap()
+    }
+
+    fn kubeconfig(&self, namespace: &str, name: &str, key: &str) -> Value {
+        serde_saphyr::from_str(&self.secret(namespace, name, key)).unwrap()
+    }
+}
+
+fn manifests(options: &[&str]) -> Vec<u8> {
+    let output = Command::new(binary()).args(["operator", "manifests"]).args(options).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+fn keys(object: &Value) -> Vec<&str> {
+    object.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+const NS: &str = "/api/v1/namespaces/cp1-system";
+const APPS: &str = "/apis/apps/v1/namespaces/cp1-system/deployments";
+const INGRESS: &str = "/apis/networking.k8s.io/v1/namespaces/cp1-system/ingresses/cp1";
+
+#[test]
+fn every_object_is_made_and_kept_right_and_goes() {
+    let cluster = Cluster::installed(&["--domain", "planes.example.com", "--external-port", "8443"]);
+    let _operator = cluster.operator(&["--storage-class", "fast"]);
+    cluster.create("cp1", json!({"type": "k8s", "backend": "dedicated", "quota": {"objects": 1000}}));
+    cluster.await_condition("cp1", "Synced", "True");
+    assert_eq!(cluster.await_condition("cp1", "Ready", "False").0, "Unavailable");
+
+    // All of it is there and is the control plane's.
+    let plane = cluster.get(&format!("{CONTROL_PLANES}/cp1"));
+    assert_eq!(plane["metadata"]["finalizers"], json!(["kflex.kubestellar.org/finalizer"]));
+    assert_eq!(
+        plane["status"]["secretRef"],
+        json!({
+            "namespace": "cp1-system", "name": "admin-kubeconfig", "key": "kubeconfig",
+            "inClusterKey": "kubeconfig-incluster",
+        })
+    );
+    assert_eq!(plane["status"]["endpoint"], "https://cp1.planes.example.com:8443");
+    for path in [
+        "/api/v1/namespaces/cp1-system".to_owned(),
+        format!("{NS}/services/cp1"),
+        format!("{NS}/secrets/k8s-certs"),
+        format!("{NS}/secrets/admin-kubeconfig"),
+        format!("{NS}/secrets/cm-kubeconfig"),
+        format!("{NS}/persistentvolumeclaims/data"),
+        format!("{APPS}/kube-apiserver"),
+        format!("{APPS}/kube-controller-manager"),
+        INGRESS.to_owned(),
+    ] {
+        let owner = &cluster.get(&path)["metadata"]["ownerReferences"][0];
+        assert_eq!(owner["uid"], plane["metadata"]["uid"], "{path}");
+        assert_eq!(
+            (&owner["controller"], &owner["blockOwnerDeletion"]),
+            (&json!(true), &json!(true)),
+            "{path}"
+        );
+    }
+    let service = &cluster.get(&format!("{NS}/services/cp1"))["spec"];
+    assert_eq!(
+        (&service["type"], &service["selector"]),
+        (&json!("NodePort"), &json!({"app": "kube-apiserver"}))
+    );
+    let port = &service["ports"][0];
+    assert_eq!(
+        (&port["name"], &port["port"], &port["targetPort"]),
+        (&json!("https"), &json!(443), &json!(9444))
+    );
+    let ingress = cluster.get(INGRESS);
+    assert_eq!(ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/ssl-passthrough"], "true");
+    assert_eq!(ingress["spec"]["ingressClassName"], "nginx");
+    assert_eq!(ingress["spec"]["rules"][0]["host"], "cp1.planes.example.com");
+    let claim = cluster.get(&format!("{NS}/persistentvolumeclaims/data"));
+    assert_eq!(claim["spec"]["storageClassName"], "fast");
+    let certificates = cluster.get(&format!("{NS}/secrets/k8s-certs"));
+    let expected = ["apiserver.crt", "apiserver.key", "ca.crt", "ca.key", "data.key", "sa.key", "sa.pub"];
+    assert_eq!(keys(&certificates["data"]), expected);
+    for (key, server) in [
+        ("kubeconfig", "https://cp1.planes.example.com:8443"),
+        ("kubeconfig-incluster", "https://cp1.cp1-system.svc.cluster.local"),
+    ] {
+        let config = cluster.kubeconfig("cp1-system", "admin-kubeconfig", key);
+        assert_eq!(config["clusters"][0]["name"], "cp1-cluster");
+        assert_eq!(config["clusters"][0]["cluster"]["server"], server);
+        assert_eq!(config["users"][0]["name"], "cp1-admin");
+        assert_eq!(config["current-context"], "cp1");
+    }
+    let manager = cluster.get(&format!("{APPS}/kube-controller-manager"));
+    assert_eq!(manager["spec"]["replicas"], 0, "the controllers run beside the API server");
+    let pod = cluster.get(&format!("{APPS}/kube-apiserver"))["spec"]["template"]["spec"].clone();
+    assert_eq!(
+        (&pod["securityContext"]["runAsNonRoot"], &pod["automountServiceAccountToken"]),
+        (&json!(true), &json!(false))
+    );
+    let container = &pod["containers"][0];
+    assert_eq!(container["image"], "example/hangar:1");
+    assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
+    assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
+    assert!(
+        container["args"].as_array().unwrap().contains(&json!("--quota={\"objects\":1000}")),
+        "{container}"
+    );
+
+    // Its pods make it ready, and their end makes it unready.
+    cluster.run_pods(&format!("{APPS}/kube-apiserver"));
+    assert_eq!(cluster.await_condition("cp1", "Ready", "True").0, "Available");
+    cluster.patch(&format!("{APPS}/kube-apiserver/status"), json!({"status": {"readyReplicas": 0}}));
+    cluster.await_condition("cp1", "Ready", "False");
+
+    drift(&cluster);
+
+    // What is said in the system's configuration concerns all of them at once.
+    cluster.patch(
+        &format!("{SYSTEM}/configmaps/kubeflex-config"),
+        json!({"data": {"domain": "other.example.com"}}),
+    );
+    eventually("the new domain", || {
+        let host = cluster.get(INGRESS)["spec"]["rules"][0]["host"].clone();
+        let config = cluster.kubeconfig("cp1-system", "admin-kubeconfig", "kubeconfig");
+        let server = config["clusters"][0]["cluster"]["server"].clone();
+        (host == "cp1.other.example.com" && server == "https://cp1.other.example.com:8443").then_some(())
+    });
+
+    cluster.delete(&format!("{CONTROL_PLANES}/cp1"));
+    eventually("the end of the control plane", || {
+        cluster.find(&format!("{CONTROL_PLANES}/cp1")).is_none().then_some(())
+    });
+    assert_eq!(cluster.find(NS), None, "the namespace goes first");
+    drop(cluster.server);
+}
+
+/// Whatever is changed or taken away comes back.
+fn drift(cluster: &Cluster) {
+    let before = cluster.get(&format!("{NS}/secrets/k8s-certs"));
+    let uid = |path: &str| cluster.find(path).map(|found| found["metadata"]["uid"].clone());
+    for path in [
+        format!("{NS}/services/cp1"),
+        format!("{NS}/secrets/admin-kubeconfig"),
+        format!("{NS}/secrets/cm-kubeconfig"),
+        format!("{APPS}/kube-apiserver"),
+        format!("{APPS}/kube-controller-manager"),
+        INGRESS.to_owned(),
+    ] {
+        let old = uid(&path);
+        cluster.delete(&path);
+        eventually(&format!("{path} again"), || uid(&path).filter(|new| Some(new) != old.as_ref()));
+    }
+    assert_eq!(cluster.get(&format!("{NS}/secrets/k8s-certs")), before, "what is good is not touched");
+
+    let edits: [(String, Value, &str, Value); 5] = [
+        (
+            format!("{NS}/services/cp1"),
+            json!({"spec": {"selector": {"app": "other"}}}),
+            "/spec/selector/app",
+            json!("kube-apiserver"),
+        ),
+        (format!("{APPS}/kube-apiserver"), json!({"spec": {"replicas": 3}}), "/spec/replicas", json!(1)),
+        (
+            format!("{APPS}/kube-apiserver"),
+            json!({"spec": {"template": {"spec": {"automountServiceAccountToken": true}}}}),
+            "/spec/template/spec/automountServiceAccountToken",
+            json!(false),
+        ),
+        (
+            INGRESS.to_owned(),
+            json!({"spec": {"ingressClassName": "other"}}),
+            "/spec/ingressClassName",
+            json!("nginx"),
+        ),
+        (
+            format!("{NS}/secrets/k8s-certs"),
+            json!({"data": {"data.key": "AAAA"}}),
+            "/data/data.key",
+            before["data"]["data.key"].clone(),
+        ),
+    ];
+    for (path, edit, pointer, expected) in edits {
+        cluster.patch(&path, edit);
+        let right = || cluster.find(&path).filter(|found| found.pointer(pointer) == Some(&expected));
+        eventually(&format!("{pointer} of {path}"), right);
+    }
+
+    // A lost authority is made anew, and everything with it: kubeconfigs are signed by it, and pods start with it.
+    let authority = || cluster.secret("cp1-system", "k8s-certs", "ca.crt");
+    let started_with = || {
+        let live = cluster.get(&format!("{APPS}/kube-apiserver"));
+        live["spec"]["template"]["metadata"]["annotations"]["hangar.dev/started-with"].clone()
+    };
+    let (old, old_start) = (authority(), started_with());
+    cluster.delete(&format!("{NS}/secrets/k8s-certs"));
+    eventually("a new authority", || {
+        cluster.find(&format!("{NS}/secrets/k8s-certs")).filter(|_| authority() != old)
+    });
+    eventually("kubeconfigs and pods of it", || {
+        let config = cluster.kubeconfig("cp1-system", "admin-kubeconfig", "kubeconfig");
+        let trusted = config["clusters"][0]["cluster"]["certificate-authority-data"].as_str()?.to_owned();
+        (trusted == STANDARD.encode(authority()) && started_with() != old_start).then_some(())
+    });
+    assert_eq!(
+        cluster.get(&format!("{NS}/secrets/k8s-certs"))["data"]["data.key"],
+        before["data"]["data.key"],
+        "what is stored can still be read"
+    );
+}
+
+/// A command line of a pod, with what Kubernetes would mount, say and open for it.
+struct Pod {
+    _process: Process,
+    port: u16,
+    keys: PathBuf,
+}
+
+impl Pod {
+    fn run(cluster: &Cluster, dir: &Path, deployment: &Value, namespace: &str) -> Pod {
+        let pod = &deployment["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        assert_eq!(container["command"], json!(["hangar"]));
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut places = vec![
+            ("0.0.0.0:9444".to_owned(), format!("127.0.0.1:{free}")),
+            ("$(POD_IP)".to_owned(), "127.0.0.1".to_owned()),
+        ];
+        let keys = dir.join("keys");
+        for mount in container["volumeMounts"].as_array().unwrap() {
+            let volume =
+                pod["volumes"].as_array().unwrap().iter().find(|one| one["name"] == mount["name"]).unwrap();
+            let place = dir.join(volume["name"].as_str().unwrap());
+            std::fs::create_dir_all(&place).unwrap();
+            if let Some(name) = volume["secret"]["secretName"].as_str() {
+                let secret = cluster.get(&format!("/api/v1/namespaces/{namespace}/secrets/{name}"));
+                for (key, text) in secret["data"].as_object().unwrap() {
+                    std::fs::write(place.join(key), STANDARD.decode(text.as_str().unwrap()).unwrap())
+                        .unwrap();
+                }
+            }
+            places
+                .push((mount["mountPath"].as_str().unwrap().to_owned(), place.to_str().unwrap().to_owned()));
+        }
+        let arguments = container["args"].as_array().unwrap().iter().map(|argument| {
+            let text = argument.as_str().unwrap().to_owned();
+            places.iter().fold(text, |text, (from, to)| text.replace(from, to))
+        });
+        let arguments: Vec<String> = arguments.collect();
+        let process = Process::start(dir.join("log"), &arguments);
+        Pod { _process: process, port: free, keys }
+    }
+
+    /// kubectl with a kubeconfig of the control plane, at the address it has here.
+    fn kubectl(&self, mut config: Value, arguments: &[&str]) -> Output {
+        config["clusters"][0]["cluster"]["server"] = format!("https://127.0.0.1:{}", self.port).into();
+        let path = self.keys.join("kubeconfig");
+        std::fs::write(&path, config.to_string()).unwrap();
+        let kubectl =
+            Kubectl::all().pop().expect("kubectl has to be installed: apt-get install kubernetes-client");
+        Command::new(kubectl.path).arg("--kubeconfig").arg(&path).args(arguments).output().unwrap()
+    }
+}
+
+#[test]
+fn the_command_line_of_the_pod_serves_a_control_plane() {
+    let cluster = Cluster::installed(&[]);
+    let _operator = cluster.operator(&[]);
+    cluster.create("cp1", json!({"type": "k8s", "backend": "dedicated"}));
+    cluster.await_condition("cp1", "Synced", "True");
+    let deployment = cluster.get(&format!("{APPS}/kube-apiserver"));
+    let dir = tempfile::tempdir().unwrap();
+    let pod = Pod::run(&cluster, dir.path(), &deployment, "cp1-system");
+    let config = |key: &str| cluster.kubeconfig("cp1-system", "admin-kubeconfig", key);
+    let names = |pod: &Pod, key: &str| {
+        eventually("an answer of the control plane", || {
+            let output = pod.kubectl(config(key), &["get", "namespaces", "-o", "name"]);
+            output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+        })
+    };
+    for key in ["kubeconfig", "kubeconfig-incluster"] {
+        assert!(names(&pod, key).contains("namespace/kube-system"));
+    }
+    assert!(pod.kubectl(config("kubeconfig"), &["create", "namespace", "kept"]).status.success());
+    // Controllers run beside it.
+    eventually("the account of a new namespace", || {
+        let arguments = ["-n", "kept", "get", "serviceaccount", "default"];
+        pod.kubectl(config("kubeconfig"), &arguments).status.success().then_some(())
+    });
+
+    // A pod that is started anew has what the last one had; certificates of another generation are worth nothing.
+    drop(pod);
+    let old = config("kubeconfig");
+    cluster.patch(&format!("{CONTROL_PLANES}/cp1"), json!({"spec": {"credentials": {"generation": 1}}}));
+    eventually("new certificates", || (config("kubeconfig") != old).then_some(()));
+    let pod = Pod::run(&cluster, dir.path(), &cluster.get(&format!("{APPS}/kube-apiserver")), "cp1-system");
+    assert!(names(&pod, "kubeconfig").contains("namespace/kept"));
+    let mut forged = config("kubeconfig");
+    forged["users"] = old["users"].clone();
+    assert!(
+        !pod.kubectl(forged, &["get", "namespaces"]).status.success(),
+        "revoked certificates still open the door"
+    );
+}
+
+#[test]
+fn every_type_has_its_names() {
+    let cluster = Cluster::installed(&["--allow-host-type"]);
+    let _operator = cluster.operator(&["--service-type", "ClusterIP"]);
+    // Type, workload, Secret, keys, in-cluster server, what else is there.
+    let rows: [(&str, &str, &str, &[&str], &str, &[&str]); 3] = [
+        (
+            "vcluster",
+            "statefulsets/vcluster",
+            "vc-vcluster",
+            &["config", "config-incluster"],
+            "https://vcluster.a-vcluster-system",
+            &[
+                "/apis/batch/v1/namespaces/NS/jobs/update-cluster-info",
+                "/api/v1/namespaces/NS/services/vcluster-nodeport",
+            ],
+        ),
+        (
+            "k3s",
+            "statefulsets/k3s-server",
+            "k3s-config",
+            &["config", "config-incluster", "token"],
+            "https://k3s.a-k3s-system.svc",
+            &[
+                "/apis/batch/v1/namespaces/NS/jobs/k3s-bootstrap-kubeconfig",
+                "/api/v1/namespaces/NS/services/k3s",
+            ],
+        ),
+        (
+            "ocm",
+            "deployments/multicluster-controlplane",
+            "multicluster-controlplane-kubeconfig",
+            &["kubeconfig"],
+            "",
+            &["/api/v1/namespaces/NS/services/multicluster-controlplane"],
+        ),
+    ];
+    for (kind, workload, secret, secret_keys, in_cluster, others) in rows {
+        let (name, namespace) = (format!("a-{kind}"), format!("a-{kind}-system"));
+        cluster.create(&name, json!({"type": kind, "backend": "shared"}));
+        cluster.await_condition(&name, "Synced", "True");
+        let live = cluster.get(&format!("/apis/apps/v1/namespaces/{namespace}/{workload}"));
+        assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["args"][0], "serve", "{kind}");
+        let found = cluster.get(&format!("/api/v1/namespaces/{namespace}/secrets/{secret}"));
+        assert_eq!(keys(&found["data"]), secret_keys, "{kind}");
+        if !in_cluster.is_empty() {
+            let config = cluster.kubeconfig(&namespace, secret, "config-incluster");
+            assert_eq!(config["clusters"][0]["cluster"]["server"], in_cluster);
+        }
+        for other in others {
+            cluster.get(&other.replace("NS", &namespace));
+        }
+        // There is no shared store, and that is said.
+        let (reason, _) = cluster.await_condition(&name, "StoreShared", "False");
+        assert_eq!(reason, "NoSharedStore");
+    }
+    // The cluster as one of its own control planes: the right to make one is asked for when it is installed.
+    cluster.create("itself", json!({"type": "host"}));
+    cluster.await_condition("itself", "Ready", "True");
+    let config = cluster.kubeconfig("itself-system", "admin-kubeconfig", "kubeconfig-incluster");
+    assert_eq!(config["clusters"][0]["cluster"]["server"], "https://kubernetes.default.svc");
+}
+
+#[test]
+fn a_shared_store_is_one_that_a_secret_names() {
+    let cluster = Cluster::installed(&[]);
+    let url = "postgres://me:secret@127.0.0.1:1/db?connect_timeout=1";
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hangar-store"}, "stringData": {"url": url},
+    });
+    cluster.client.post(&cluster.plane.path(&format!("{SYSTEM}/secrets")), &secret).ok();
+    let _operator = cluster.operator(&[]);
+    cluster.create("cp1", json!({"type": "k8s", "backend": "shared"}));
+    cluster.await_condition("cp1", "Synced", "True");
+    assert_eq!(cluster.secret("cp1-system", "store", "url"), url);
+    let room = cluster.secret("cp1-system", "store", "room");
+    let uid = cluster.get(&format!("{CONTROL_PLANES}/cp1"))["metadata"]["uid"].as_str().unwrap().to_owned();
+    assert_eq!(room, format!("cp_cp1_{}", &uid[..8]));
+    let deployment = cluster.get(&format!("{APPS}/kube-apiserver"));
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    assert!(!container.to_string().contains("me:secret"), "a password in a pod: {container}");
+    let names: Vec<&str> =
+        container["env"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["POD_IP", "HANGAR_STORE", "HANGAR_STORE_ROOM"]);
+    assert_eq!(deployment["spec"]["strategy"]["type"], "RollingUpdate");
+    assert_eq!(cluster.find(&format!("{NS}/persistentvolumeclaims/data")), None);
+    // It stays where it was made, whatever is asked for later.
+    cluster.patch(&format!("{CONTROL_PLANES}/cp1"), json!({"spec": {"backend": "dedicated"}}));
+    assert_eq!(cluster.await_condition("cp1", "StoreDedicated", "False").0, "NotMoved");
+    // A store that is away is waited for, and the status says so.
+    cluster.delete(&format!("{CONTROL_PLANES}/cp1"));
+    let message = eventually("what it waits for", || {
+        let (_, reason, message) = cluster.condition("cp1", "Ready")?;
+        (reason == "Deleting").then_some(message)
+    });
+    assert!(message.starts_with("waiting for the control plane itself to be deleted: "), "{message}");
+    assert!(!message.contains("secret"), "a password in a status: {message}");
+}
+
+/// Kinds that some clusters have, as far as they matter here.
+fn definition(group: &str, version: &str, kind: &str, plural: &str) -> Vec<u8> {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": format!("{plural}.{group}"),
+            // Who defines kinds in the group of Kubernetes has to say who allowed it.
+            "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api/pull/1"},
+        },
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase(), "listKind": format!("{kind}List")},
+            "versions": [{"name": version, "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+    .to_string()
+    .into_bytes()
+}
+
+#[test]
+fn routes_on_openshift() {
+    let cluster = Cluster::installed(&[]);
+    cluster.apply(&definition("route.openshift.io", "v1", "Route", "routes"));
+    let _operator = cluster.operator(&[]);
+    cluster.create("cp1", json!({"type": "k8s", "backend": "dedicated"}));
+    let path = "/apis/route.openshift.io/v1/namespaces/cp1-system/routes/cp1";
+    let route = eventually("the route", || cluster.find(path));
+    assert_eq!(route["spec"]["tls"]["termination"], "passthrough");
+    assert_eq!(route["spec"]["to"]["name"], "cp1");
+    let (_, message) = cluster.await_condition("cp1", "Synced", "False");
+    assert_eq!(message, "waiting for the host of Route cp1");
+    // The cluster chooses it.
+    cluster.patch(path, json!({"spec": {"host": "cp1-cp1-system.apps.example.com"}}));
+    cluster.await_condition("cp1", "Synced", "True");
+    let config = cluster.kubeconfig("cp1-system", "admin-kubeconfig", "kubeconfig");
+    assert_eq!(config["clusters"][0]["cluster"]["server"], "https://cp1-cp1-system.apps.example.com");
+    let serves = cluster.get(&format!("{NS}/secrets/k8s-certs"));
+    let serves = serves["metadata"]["annotations"]["hangar.dev/serves"].as_str().unwrap().to_owned();
+    assert!(serves.contains("cp1-cp1-system.apps.example.com"), "{serves}");
+    assert_eq!(cluster.find(INGRESS), None);
+}
+
+#[test]
+fn tls_routes_of_a_gateway() {
+    let cluster = Cluster::installed(&[]);
+    cluster.apply(&definition("gateway.networking.k8s.io", "v1alpha3", "TLSRoute", "tlsroutes"));
+    {
+        let _operator = cluster.operator(&[]);
+        cluster.create("cp1", json!({"type": "k8s", "backend": "dedicated"}));
+        cluster.await_condition("cp1", "Synced", "True");
+        cluster.get(INGRESS);
+    }
+    // What is decided otherwise later is done otherwise.
+    let _operator = cluster.operator(&["--gateway", "infra/main/tls", "--domain", "planes.example.com"]);
+    let path = "/apis/gateway.networking.k8s.io/v1alpha3/namespaces/cp1-system/tlsroutes/cp1";
+    let route = eventually("the route", || cluster.find(path));
+    assert_eq!(
+        route["spec"],
+        json!({
+            "parentRefs": [{"name": "main", "namespace": "infra", "sectionName": "tls"}],
+            "hostnames": ["cp1.planes.example.com"],
+            "rules": [{"backendRefs": [{"name": "cp1", "port": 443}]}],
+        })
+    );
+    eventually("the end of the Ingress", || cluster.find(INGRESS).is_none().then_some(()));
+}
+
+#[test]
+fn manifests_can_be_applied_again_and_changed() {
+    let cluster = Cluster::installed(&[]);
+    let said = cluster.apply(&manifests(&[]));
+    assert!(said.contains("deployment.apps/kubeflex-controller-manager serverside-applied"), "{said}");
+    let options = [
+        "--namespace",
+        "elsewhere",
+        "--install-postgresql",
+        "--is-openshift",
+        "--image",
+        "example/hangar:2",
+        "--gateway",
+        "infra/main",
+        "--allow-host-type",
+    ];
+    cluster.apply(&manifests(&options));
+    let path = "/apis/apps/v1/namespaces/elsewhere/deployments/kubeflex-controller-manager";
+    let deployment = cluster.get(path);
+    assert_eq!(
+        deployment["spec"]["template"]["metadata"]["labels"],
+        json!({"control-plane": "controller-manager"})
+    );
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!((&container["name"], &container["image"]), (&json!("manager"), &json!("example/hangar:2")));
+    cluster.get("/apis/apps/v1/namespaces/kubeflex-system/statefulsets/postgres-postgresql");
+    let config = cluster.get(&format!("{SYSTEM}/configmaps/kubeflex-config"));
+    assert_eq!(config["data"]["isOpenShift"], "true");
+    // Nobody's command line is half understood.
+    let wrong =
+        Command::new(binary()).args(["operator", "manifests", "--namespace", "No!"]).output().unwrap();
+    assert!(!wrong.status.success());
+    assert!(wrong.stdout.is_empty());
+}
+
+#[test]
+fn init_installs_the_operator_on_a_cluster() {
+    let cluster = Cluster::start();
+    let kubeconfig = cluster.dir.path().join("config");
+    std::fs::copy(&cluster.plane.kubeconfig, &kubeconfig).unwrap();
+    let mut command = Command::new(binary());
+    command.arg("--kubeconfig").arg(&kubeconfig).args(["init", "-d", "planes.example.com", "-p", "443"]);
+    command.env("HOME", cluster.dir.path()).env_remove("KUBECONFIG");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let path = "/apis/apps/v1/namespaces/kubeflex-system/deployments/kubeflex-controller-manager";
+    eventually("the operator", || cluster.find(path));
+    cluster.run_pods(path);
+    let output = child.wait_with_output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}{err}");
+    let expected = [
+        "Checking if OpenShift cluster...",
+        "Setting hosting cluster preference in kubeconfig",
+        "Ensuring kubeflex-system namespace...",
+        "Installing kubeflex operator...",
+        "Waiting for kubeflex operator to become ready...",
+    ];
+    let said: Vec<&str> = out.lines().map(|line| line.trim_start_matches(['✔', ' '])).collect();
+    assert_eq!(said, expected);
+    let config = cluster.get(&format!("{SYSTEM}/configmaps/kubeflex-config"));
+    assert_eq!(
+        (&config["data"]["domain"], &config["data"]["externalPort"]),
+        (&json!("planes.example.com"), &json!("443"))
+    );
+    let written = std::fs::read_to_string(&kubeconfig).unwrap();
+    assert!(written.contains("hosting-cluster-ctx-name"), "{written}");
+    // Once is enough.
+    let again = Command::new(binary()).arg("--kubeconfig").arg(&kubeconfig).arg("init").output().unwrap();
+    assert!(again.status.success());
+    assert_eq!(String::from_utf8_lossy(&again.stdout).lines().count(), 1);
+}
