@@ -5,4 +5,13 @@
 //!
 //! Not here: Kubernetes. Reconciling is the `provision` crate's.
 
+pub mod client;
+pub mod crd;
+pub mod credentials;
+pub mod endpoint;
+pub mod kinds;
 pub mod model;
+pub mod protocol;
+pub mod rules;
+mod sign;
+pub mod value;

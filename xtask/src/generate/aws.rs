@@ -2,6 +2,7 @@
 //!
 //! Of each service that ACK has kinds for (and of STS) the published model is kept without prose, examples,
 //! patterns, limits and the values of enumerations, together with its paginators; one compressed file each.
+//! Where the services listen comes from botocore's endpoint rules.
 //! All operations stay: without the rest, all models together are smaller than one photograph, and a rule
 //! may name any of them.
 
@@ -160,7 +161,7 @@ const PAGES: &[&str] = &["input_token", "limit_key", "more_results", "output_tok
 /// Writes or compares every model and the table of them.
 pub fn settle(root: &Path, check: bool) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let package = unpack(folder.path())?;
+    let package = install(folder.path())?;
     let models = root.join("crates/aws/data/models");
     std::fs::create_dir_all(&models)?;
     let mut size = 0;
@@ -183,23 +184,31 @@ pub fn settle(root: &Path, check: bool) -> anyhow::Result<()> {
         ensure!(known, "{} belongs to no service; remove it", entry.path().display());
     }
     println!("{} models, {size} bytes", SERVICES.len());
-    super::settle(&root.join("crates/aws/data/models.rs"), &table, check)
+    super::settle(&root.join("crates/aws/data/models.rs"), &table, check)?;
+    super::settle(&root.join("crates/aws/data/endpoints.txt"), &endpoints(folder.path())?, check)
 }
 
-/// The package, unpacked; its data folder.
-fn unpack(folder: &Path) -> anyhow::Result<PathBuf> {
-    let download = ["-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check", "--dest"];
-    python(&download, &[folder.as_os_str(), PACKAGE.as_ref()])?;
-    let wheel = std::fs::read_dir(folder)?.next().context("nothing was downloaded")??.path();
-    // A wheel is a zip archive, and whoever has pip has Python's reader of them.
-    python(&["-m", "zipfile", "-e"], &[wheel.as_os_str(), folder.as_os_str()])?;
+/// Installs the package where nobody else sees it; its data folder.
+fn install(folder: &Path) -> anyhow::Result<PathBuf> {
+    let status = Command::new("python3")
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE, "--target"])
+        .arg(folder)
+        .status()
+        .context("cannot run python3")?;
+    ensure!(status.success(), "pip cannot install {PACKAGE}: it ended with {status}");
     Ok(folder.join("botocore/data"))
 }
 
-fn python(arguments: &[&str], more: &[&std::ffi::OsStr]) -> anyhow::Result<()> {
-    let status = Command::new("python3").args(arguments).args(more).status().context("cannot run python3")?;
-    ensure!(status.success(), "python3 {} ended with {status}", arguments.join(" "));
-    Ok(())
+/// The table of endpoints, by botocore's own reading of its rules.
+fn endpoints(folder: &Path) -> anyhow::Result<String> {
+    let mut command = Command::new("python3");
+    command.args(["-c", include_str!("aws_endpoints.py")]).env("PYTHONPATH", folder);
+    for (name, published) in SERVICES {
+        command.args([if published.is_empty() { name } else { published }, name]);
+    }
+    let output = command.output().context("cannot run python3")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// Writes the compressed model, or compares what is in it. Compressors may differ, so contents are compared.
