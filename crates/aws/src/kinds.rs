@@ -5,8 +5,10 @@
 //!
 //! Not here: calls. A plan says what could be called; [`crate::driver`] calls.
 
+pub mod calls;
 pub mod compare;
 pub mod fields;
+pub mod functions;
 pub mod paths;
 pub mod policy;
 pub mod references;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::fields::{Field, Home, Type};
 use super::sites::{Literal, Site};
 use super::translate::Translator;
-use super::{KindFacts, Plan, policy};
+use super::{KindFacts, Plan, functions, policy};
 use crate::model::Kind as ShapeKind;
 use crate::rules::vocabulary::{Compare, TagsRule};
 
@@ -61,9 +61,13 @@ fn one_field(
         if collection.value.keep && is_empty(wanted) {
             return;
         }
+        let form = |items: &Value| match &collection.value.canonical {
+            Some(name) => functions::canonical(name, items),
+            None => items.clone(),
+        };
         let document = if words.way(&[]) == Some(Compare::Policy) { Compare::Policy } else { Compare::Set };
         let keyed = collection.value.key.as_slice();
-        if !same_collection(wanted, found, keyed, document, words) {
+        if !same_collection(&form(wanted), &form(found), keyed, document, words) {
             changes.push(whole(found, wanted));
         }
         return;
@@ -86,8 +90,9 @@ fn one_field(
             return;
         }
         if is_empty(wanted) && part.value.delete_when.as_ref() != Some(wanted) {
-            let differs =
-                !part.value.keep && !is_empty(found) && !same(default, found, words, &mut Vec::new());
+            let differs = !part.value.keep
+                && !is_empty(found)
+                && (default.is_null() || !same(default, found, words, &mut Vec::new()));
             if differs {
                 changes.push(whole(found, wanted));
             }

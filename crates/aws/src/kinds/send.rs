@@ -25,13 +25,26 @@ pub struct Scope<'a> {
     pub answer: Option<&'a Value>,
     /// The whole of that answer.
     pub reply: Option<&'a Value>,
+    /// Answers of the listing calls of collections, by the field's word: `$reply` while items come and go.
+    pub lists: Option<&'a BTreeMap<String, Value>>,
     /// The field that `value`, `item`, `items` and `key` are of.
     pub field: Option<&'a Field>,
     /// `value`, `item`, `items`, `key`, `keys`, `tags`, `version`: what is looked at right now, in published names.
     pub now: BTreeMap<&'static str, Value>,
 }
 
-impl Scope<'_> {
+impl<'a> Scope<'a> {
+    /// The same with something looked at right now.
+    pub fn now<const N: usize>(
+        &self,
+        field: Option<&'a Field>,
+        now: [(&'static str, Value); N],
+    ) -> Scope<'a> {
+        let mut words = self.now.clone();
+        words.extend(now);
+        Scope { field, now: words, ..*self }
+    }
+
     /// The members that a tree sends in a call of the operation.
     pub fn request(&self, operation: &str, tree: &Value) -> Map<String, Value> {
         let input = Site::input(self.translator.plan.model(), operation);

@@ -105,6 +105,7 @@ fn trees_are_filled() {
             meta: &BTreeMap::from([("region", "eu-west-1".to_owned())]),
             answer: Some(&answer),
             reply: None,
+            lists: None,
             field: translator.plan.field(word),
             now: BTreeMap::from([("value", json!(true)), ("item", item.clone()), ("items", json!([item]))]),
         };
@@ -171,6 +172,188 @@ fn trees_are_filled() {
         json!({"FunctionName": "$spec.name", "TracingConfig": "$spec.tracingConfig"}),
         json!({"FunctionName": "n", "TracingConfig": {"Mode": "Active"}}),
     );
+}
+
+/// What is tried with a kind: what is wanted and what is found, both whole objects.
+fn scope<'a>(
+    facts: &'static KindFacts,
+    object: &'a Value,
+    observed: &'a Value,
+    meta: &'a BTreeMap<&'static str, String>,
+) -> send::Scope<'a> {
+    send::Scope {
+        translator: facts.translator().unwrap(),
+        object,
+        observed: Some(observed),
+        meta,
+        answer: None,
+        reply: None,
+        lists: None,
+        field: None,
+        now: BTreeMap::new(),
+    }
+}
+
+#[test]
+fn changes_become_calls() {
+    let check = |(service, name): (&str, &str), object: Value, observed: Value, expected: Value| {
+        let facts = kind(service, name);
+        let meta = BTreeMap::from([("arn", "arn:x".to_owned())]);
+        let scope = scope(facts, &object, &observed, &meta);
+        let changes = compare(facts, facts.plan().unwrap(), &object["spec"], &observed["spec"]);
+        let made = calls::update(facts, &scope, &changes);
+        let made: Value = made.iter().map(|call| json!([call.operation, call.request])).collect();
+        assert_eq!(made, expected, "{service}/{name}");
+    };
+    check(
+        ("sqs", "Queue"),
+        json!({"spec": {"delaySeconds": "5", "tags": {"a": "1"}}, "status": {"queueURL": "u"}}),
+        json!({"spec": {"delaySeconds": "0", "tags": {"b": "2"}}}),
+        json!([
+            ["UntagQueue", {"QueueUrl": "u", "TagKeys": ["b"]}],
+            ["TagQueue", {"QueueUrl": "u", "Tags": {"a": "1"}}],
+            ["SetQueueAttributes", {"QueueUrl": "u", "Attributes": {"DelaySeconds": "5"}}],
+        ]),
+    );
+    check(
+        ("sns", "Topic"),
+        json!({"spec": {"displayName": "d", "tags": [{"key": "a", "value": "1"}]},
+            "status": {"ackResourceMetadata": {"arn": "arn:x"}}}),
+        json!({"spec": {"displayName": "e"}}),
+        json!([
+            ["TagResource", {"ResourceArn": "arn:x", "Tags": [{"Key": "a", "Value": "1"}]}],
+            ["SetTopicAttributes", {"TopicArn": "arn:x", "AttributeName": "DisplayName", "AttributeValue": "d"}],
+        ]),
+    );
+    check(
+        ("s3", "Bucket"),
+        json!({"spec": {"name": "b", "versioning": {"status": "Enabled"}, "policy": "{\"Version\":\"1\"}",
+            "publicAccessBlock": {"blockPublicACLs": true}}}),
+        json!({"spec": {"tagging": {"tagSet": [{"key": "k", "value": "v"}]}}}),
+        json!([
+            ["PutPublicAccessBlock", {"Bucket": "b", "PublicAccessBlockConfiguration": {"BlockPublicAcls": true}}],
+            ["DeleteBucketTagging", {"Bucket": "b"}],
+            ["PutBucketVersioning", {"Bucket": "b", "VersioningConfiguration": {"Status": "Enabled"}}],
+            ["PutBucketPolicy", {"Bucket": "b", "Policy": "{\"Version\":\"1\"}"}],
+        ]),
+    );
+    check(
+        ("iam", "Role"),
+        json!({"spec": {"name": "r", "description": "new", "policies": ["p1", "p2"],
+            "inlinePolicies": {"i": "{\"a\":1}"}}}),
+        json!({"spec": {"name": "r", "description": "old", "policies": ["p2", "p3"],
+            "inlinePolicies": {"i": "{\"a\": 1}"}}}),
+        json!([
+            ["DetachRolePolicy", {"RoleName": "r", "PolicyArn": "p3"}],
+            ["AttachRolePolicy", {"RoleName": "r", "PolicyArn": "p1"}],
+            ["UpdateRole", {"RoleName": "r", "Description": "new"}],
+        ]),
+    );
+    check(
+        ("ec2", "SecurityGroup"),
+        json!({"spec": {"ingressRules": [{"ipProtocol": "tcp", "fromPort": 1, "toPort": 2,
+            "ipRanges": [{"cidrIP": "10.0.0.0/8"}]}]}, "status": {"id": "sg-1"}}),
+        json!({"spec": {"ingressRules": []}}),
+        json!([["AuthorizeSecurityGroupIngress", {"GroupId": "sg-1", "IpPermissions": [
+            {"IpProtocol": "tcp", "FromPort": 1, "ToPort": 2, "IpRanges": [{"CidrIp": "10.0.0.0/8"}]},
+        ]}]]),
+    );
+    check(
+        ("dynamodb", "Table"),
+        json!({"spec": {"tableName": "t", "attributeDefinitions": [{"attributeName": "a", "attributeType": "S"}],
+            "globalSecondaryIndexes": [{"indexName": "i", "keySchema": [{"attributeName": "a", "keyType": "HASH"}]}]}}),
+        json!({"spec": {"tableName": "t", "attributeDefinitions": [{"attributeName": "a", "attributeType": "S"}]}}),
+        json!([["UpdateTable", {"TableName": "t",
+            "AttributeDefinitions": [{"AttributeName": "a", "AttributeType": "S"}],
+            "GlobalSecondaryIndexUpdates": [
+                {"Create": {"IndexName": "i", "KeySchema": [{"AttributeName": "a", "KeyType": "HASH"}]}}],
+        }]]),
+    );
+    check(
+        ("kms", "Key"),
+        json!({"spec": {"enableKeyRotation": false}, "status": {"keyID": "k"}}),
+        json!({"spec": {"enableKeyRotation": true}}),
+        json!([["DisableKeyRotation", {"KeyId": "k"}]]),
+    );
+}
+
+#[test]
+fn creating_reading_and_deleting() {
+    let check = |(service, name): (&str, &str), object: Value, expected: [Value; 3]| {
+        let facts = kind(service, name);
+        let meta = BTreeMap::from([("arn", "arn:x".to_owned()), ("region", "eu-west-1".to_owned())]);
+        let observed = object.clone();
+        let scope = scope(facts, &object, &observed, &meta);
+        let show = |call: &calls::Planned| json!([call.operation, call.request]);
+        let made = calls::create(facts, &scope, "token");
+        assert_eq!(show(&made), expected[0], "{service}/{name}");
+        assert_eq!(
+            calls::read(facts, &scope).as_ref().map(show).unwrap_or_default(),
+            expected[1],
+            "{service}/{name}"
+        );
+        let deleted: Value = calls::delete(facts, &scope).iter().map(show).collect();
+        assert_eq!(deleted, expected[2], "{service}/{name}");
+    };
+    check(
+        ("s3", "Bucket"),
+        json!({"spec": {"name": "b", "versioning": {"status": "Enabled"}}}),
+        [
+            json!(["CreateBucket", {"Bucket": "b", "CreateBucketConfiguration": {"LocationConstraint": "eu-west-1"}}]),
+            json!(["HeadBucket", {"Bucket": "b"}]),
+            json!([["DeleteBucket", {"Bucket": "b"}]]),
+        ],
+    );
+    check(
+        ("sqs", "Queue"),
+        json!({"spec": {"queueName": "q", "delaySeconds": "1"}}),
+        [
+            json!(["CreateQueue", {"QueueName": "q", "Attributes": {"DelaySeconds": "1"}}]),
+            json!(null),
+            json!([["DeleteQueue", {}]]),
+        ],
+    );
+    check(
+        ("iam", "Role"),
+        json!({"spec": {"name": "r", "policies": ["p"], "inlinePolicies": {"i": "{}"}}}),
+        [
+            json!(["CreateRole", {"RoleName": "r"}]),
+            json!(["GetRole", {"RoleName": "r"}]),
+            json!([
+                ["DeleteRolePolicy", {"RoleName": "r", "PolicyName": "i"}],
+                ["DetachRolePolicy", {"RoleName": "r", "PolicyArn": "p"}],
+                ["DeleteRole", {"RoleName": "r"}],
+            ]),
+        ],
+    );
+    check(
+        ("ec2", "Subnet"),
+        json!({"spec": {"cidrBlock": "10.0.1.0/24", "vpcID": "v"}}),
+        [
+            json!(["CreateSubnet", {"CidrBlock": "10.0.1.0/24", "VpcId": "v"}]),
+            json!(null),
+            json!([["DeleteSubnet", {}]]),
+        ],
+    );
+    check(
+        ("ecr", "Repository"),
+        json!({"spec": {"name": "r"}, "metadata": {"annotations": {"ecr.services.k8s.aws/force-delete": "true"}}}),
+        [
+            json!(["CreateRepository", {"repositoryName": "r"}]),
+            json!(["DescribeRepositories", {"repositoryNames": ["r"]}]),
+            json!([["DeleteRepository", {"repositoryName": "r", "force": true}]]),
+        ],
+    );
+}
+
+#[test]
+fn the_oldest_version_goes_when_there_are_too_many() {
+    let version = |id: usize, default: bool| json!({"VersionId": format!("v{id}"), "IsDefaultVersion": default, "CreateDate": format!("2024-01-0{id}T00:00:00Z")});
+    let facts = kind("iam", "Policy");
+    let listed =
+        |count: usize| json!({"Versions": (1..=count).map(|id| version(id, id == 1)).collect::<Vec<_>>()});
+    assert_eq!(calls::version_to_prune(facts, &listed(4)), None);
+    assert_eq!(calls::version_to_prune(facts, &listed(5)).as_deref(), Some("v2"));
 }
 
 #[test]

@@ -282,7 +282,67 @@ impl<'a> Translator<'a> {
                 learned.put(field, self.inbound(field, &value));
             }
         }
+        for (word, rule) in &self.facts.rules.collections {
+            let Some(field) = self.plan.field(word).filter(|_| rule.value.list.is_none()) else { continue };
+            if let Some(from) = &rule.value.read_from {
+                let value = paths::take(found, from, &|_| None).unwrap_or_else(|| Value::Array(Vec::new()));
+                learned.put(field, self.inbound(field, &value));
+            }
+        }
         learned
+    }
+
+    /// What the getting call of a part says of its field; null where nothing is there.
+    pub fn part_value(&self, word: &str, reply: &Value) -> Value {
+        let part = self.facts.rules.parts.get(word);
+        let take = part.and_then(|part| part.value.get.as_ref()).and_then(|call| call.take.as_deref());
+        let value = paths::take(reply, take.unwrap_or_default(), &|_| None).unwrap_or_default();
+        match self.plan.field(word) {
+            Some(field) => self.inbound(field, &value),
+            None => value,
+        }
+    }
+
+    /// What the listing call of a collection says of its field.
+    pub fn listed(&self, word: &str, reply: &Value) -> Value {
+        let Some(rule) = self.facts.rules.collections.get(word).map(|collection| &collection.value) else {
+            return Value::Null;
+        };
+        let take = rule.list.as_ref().and_then(|call| call.take.as_deref()).unwrap_or_default();
+        let items = paths::take(reply, take, &|_| None).unwrap_or_else(|| Value::Array(Vec::new()));
+        if let Some(pairs) = &rule.pairs {
+            let pair = |item: &Value| {
+                Some((item.get(&pairs.key)?.as_str()?.to_owned(), item.get(&pairs.value)?.clone()))
+            };
+            return Value::Object(items.as_array().into_iter().flatten().filter_map(pair).collect());
+        }
+        match self.plan.field(word) {
+            Some(field) => self.inbound(field, &items),
+            None => items,
+        }
+    }
+
+    /// Tags that a call answered with, in the form of the field that holds them.
+    pub fn tags_value(&self, field: &Field, found: &Value) -> Value {
+        let (key, value) = super::compare::tag_words(self.facts);
+        let is_map = match &field.kind {
+            Type::Model(site) => site.shape.kind() == ShapeKind::Map,
+            Type::Literal(literal) => matches!(literal, super::sites::Literal::Map(_)),
+            _ => false,
+        };
+        let words = |item: &Value, name: &str| {
+            let members = item.as_object().into_iter().flatten();
+            members.clone().find(|(word, _)| names::published(word) == *name).map(|(_, value)| value.clone())
+        };
+        let named: Value = match found {
+            Value::Array(items) => items
+                .iter()
+                .map(|item| serde_json::json!({&key: words(item, &key), &value: words(item, &value)}))
+                .collect(),
+            other => other.clone(),
+        };
+        let tags = super::tags::as_map(&named, &key, &value);
+        if is_map { super::tags::as_object(&tags) } else { super::tags::as_list(&tags, &key, &value) }
     }
 
     /// What a map of attributes says.

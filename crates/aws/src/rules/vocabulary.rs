@@ -483,8 +483,6 @@ pub struct Collection {
     pub keep: bool,
     /// A named function brings both sides into one form before they are compared.
     pub canonical: Option<String>,
-    /// A named function removes items, for which no single call is enough.
-    pub function: Option<String>,
     /// Texts are URL-encoded in answers.
     #[serde(default)]
     pub url_encoded: bool,

@@ -1,0 +1,253 @@
+//! What rules cannot say: small named functions, all of them pure.
+
+use serde_json::{Map, Value, json};
+
+use super::calls::Planned;
+use super::compare::FieldChange;
+use super::send::Scope;
+
+/// The functions that plan calls for changed fields.
+pub const PLANNERS: &[(&str, fn(&Scope<'_>, &[&FieldChange]) -> Vec<Planned>)] = &[
+    ("dynamodb_indexes", dynamodb_indexes),
+    ("rds_log_exports", rds_log_exports),
+    ("ec2_endpoint_members", ec2_endpoint_members),
+];
+
+/// The functions that bring items of a collection into one form.
+pub const FORMS: &[(&str, fn(&Value) -> Value)] =
+    &[("security_group_rules", security_group_rules), ("own_routes", own_routes)];
+
+/// Whether a name is that of a function.
+pub fn is_known(name: &str) -> bool {
+    PLANNERS.iter().any(|(known, _)| *known == name) || FORMS.iter().any(|(known, _)| *known == name)
+}
+
+/// The calls that a named function makes of changes; none if there is no such function.
+pub fn plan(name: &str, scope: &Scope<'_>, changes: &[&FieldChange]) -> Vec<Planned> {
+    let found = PLANNERS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, planner)| planner(scope, changes)).unwrap_or_default()
+}
+
+/// Items in the form that a named function gives them; as they are if there is no such function.
+pub fn canonical(name: &str, items: &Value) -> Value {
+    let found = FORMS.iter().find(|(known, _)| *known == name);
+    found.map_or_else(|| items.clone(), |(_, form)| form(items))
+}
+
+/// Whether everything that one value says is so in the other.
+pub fn covers(wanted: &Value, found: &Value) -> bool {
+    match (wanted, found) {
+        (Value::Object(one), Value::Object(other)) => one.iter().all(|(name, value)| {
+            value.is_null() || other.get(name).is_some_and(|found| covers(value, found))
+        }),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| covers(one, other))
+        }
+        _ => wanted == found,
+    }
+}
+
+fn request(members: Value) -> Map<String, Value> {
+    match members {
+        Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        _ => Map::new(),
+    }
+}
+
+fn called(operation: &str, members: Value) -> Planned {
+    Planned { operation: operation.to_owned(), request: request(members), ..Planned::default() }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// A table takes one new or one deleted index in a call, or new throughputs of several.
+fn dynamodb_indexes(scope: &Scope<'_>, changes: &[&FieldChange]) -> Vec<Planned> {
+    let Some(change) = changes.iter().find(|change| change.word == "GlobalSecondaryIndexes") else {
+        return Vec::new();
+    };
+    let table = scope.find("spec.tableName", None);
+    let named =
+        |items: &Value, name: &Value| list(items).iter().find(|item| item["indexName"] == *name).cloned();
+    let site = super::sites::Site::input(scope.translator.plan.model(), "UpdateTable");
+    let spelled = |item: Value, member: &str| {
+        let field = scope.translator.plan.field("GlobalSecondaryIndexes");
+        let action = site.and_then(|site| site.member("GlobalSecondaryIndexUpdates")?.member(member));
+        scope.now(field, [("item", item)]).find("item", action)
+    };
+    let updates = if let Some(gone) =
+        list(&change.from).iter().find(|item| named(&change.to, &item["indexName"]).is_none())
+    {
+        json!([{"Delete": {"IndexName": gone["indexName"]}}])
+    } else if let Some(new) =
+        list(&change.to).iter().find(|item| named(&change.from, &item["indexName"]).is_none())
+    {
+        json!([{"Create": spelled(new.clone(), "Create")}])
+    } else {
+        let throughput = |item: &&Value| {
+            named(&change.from, &item["indexName"]).is_some_and(|found| {
+                !covers(&item["provisionedThroughput"], &found["provisionedThroughput"])
+                    || !covers(&item["onDemandThroughput"], &found["onDemandThroughput"])
+            })
+        };
+        let update = |item: &Value| {
+            let part = json!({
+                "indexName": item["indexName"],
+                "provisionedThroughput": item["provisionedThroughput"],
+                "onDemandThroughput": item["onDemandThroughput"],
+            });
+            json!({"Update": spelled(part, "Update")})
+        };
+        list(&change.to).iter().filter(throughput).map(update).collect()
+    };
+    if list(&updates).is_empty() {
+        return Vec::new();
+    }
+    let definitions = site.and_then(|site| site.member("AttributeDefinitions"));
+    let attributes = scope.find("spec.attributeDefinitions", definitions);
+    vec![called(
+        "UpdateTable",
+        json!({"TableName": table, "AttributeDefinitions": attributes, "GlobalSecondaryIndexUpdates": updates}),
+    )]
+}
+
+/// What is wanted and not found, and what is found and not wanted.
+fn both_ways(change: &FieldChange) -> (Vec<Value>, Vec<Value>) {
+    let (wanted, found) = (list(&change.to), list(&change.from));
+    let added = wanted.iter().filter(|item| !found.contains(item)).cloned().collect();
+    let removed = found.iter().filter(|item| !wanted.contains(item)).cloned().collect();
+    (added, removed)
+}
+
+/// Log exports are switched on and off by two lists.
+fn rds_log_exports(scope: &Scope<'_>, changes: &[&FieldChange]) -> Vec<Planned> {
+    let Some(change) = changes.first() else { return Vec::new() };
+    let (on, off) = both_ways(change);
+    let lists = [("EnableLogTypes", on), ("DisableLogTypes", off)];
+    let lists: Map<String, Value> = lists
+        .into_iter()
+        .filter(|(_, items)| !items.is_empty())
+        .map(|(member, items)| (member.to_owned(), Value::Array(items)))
+        .collect();
+    vec![called(
+        "ModifyDBInstance",
+        json!({
+            "DBInstanceIdentifier": scope.find("spec.dbInstanceIdentifier", None),
+            "CloudwatchLogsExportConfiguration": lists,
+            "ApplyImmediately": true,
+        }),
+    )]
+}
+
+/// Subnets, route tables and groups of an endpoint are added and removed.
+fn ec2_endpoint_members(scope: &Scope<'_>, changes: &[&FieldChange]) -> Vec<Planned> {
+    let mut members = Map::new();
+    members.insert("VpcEndpointId".to_owned(), scope.find("status.vpcEndpointID", None).unwrap_or_default());
+    for change in changes {
+        let (added, removed) = both_ways(change);
+        for (verb, items) in [("Add", added), ("Remove", removed)] {
+            if !items.is_empty() {
+                members.insert(format!("{verb}{}", change.word), Value::Array(items));
+            }
+        }
+    }
+    vec![called("ModifyVpcEndpoint", Value::Object(members))]
+}
+
+/// One rule for each range, prefix list and group; all traffic has no ports; protocols have their names.
+fn security_group_rules(rules: &Value) -> Value {
+    const SOURCES: &[&str] = &["ipRanges", "ipv6Ranges", "prefixListIDs", "userIDGroupPairs"];
+    let protocol = |rule: &Value| match rule["ipProtocol"].as_str().unwrap_or("-1").to_lowercase().as_str() {
+        "6" => "tcp".to_owned(),
+        "17" => "udp".to_owned(),
+        "1" => "icmp".to_owned(),
+        "58" => "icmpv6".to_owned(),
+        "all" => "-1".to_owned(),
+        other => other.to_owned(),
+    };
+    let mut single = Vec::new();
+    for rule in list(rules) {
+        let protocol = protocol(rule);
+        let ports = |name: &str| if protocol == "-1" { Value::Null } else { rule[name].clone() };
+        for source in SOURCES {
+            for item in list(&rule[*source]) {
+                let mut item = item.clone();
+                if *source == "userIDGroupPairs"
+                    && let Some(members) = item.as_object_mut()
+                {
+                    // AWS adds the group's owner and, for other reasons, its VPC and state.
+                    members
+                        .retain(|name, _| matches!(name.as_str(), "groupID" | "groupName" | "description"));
+                    if members.contains_key("groupID") {
+                        members.remove("groupName");
+                    }
+                }
+                if let Some(cidr) = item.get("cidrIPv6").and_then(Value::as_str).map(str::to_lowercase) {
+                    item["cidrIPv6"] = cidr.into();
+                }
+                let mut one = Map::new();
+                one.insert("ipProtocol".to_owned(), protocol.as_str().into());
+                for name in ["fromPort", "toPort"] {
+                    let port = ports(name);
+                    if !port.is_null() {
+                        one.insert(name.to_owned(), port);
+                    }
+                }
+                one.insert((*source).to_owned(), json!([item]));
+                let one = Value::Object(one);
+                if !single.contains(&one) {
+                    single.push(one);
+                }
+            }
+        }
+    }
+    Value::Array(single)
+}
+
+/// Routes that nobody made: that of the VPC itself, and those that AWS keeps.
+fn own_routes(routes: &Value) -> Value {
+    let own = list(routes).iter().filter(|route| {
+        let local = route["gatewayID"] == "local";
+        let kept = route.get("origin").is_some_and(|origin| origin != "CreateRoute");
+        let endpoint = route["gatewayID"].as_str().is_some_and(|id| id.starts_with("vpce-"));
+        !local && !kept && !endpoint
+    });
+    own.cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_security_groups_in_one_form() {
+        let check = |one: Value, other: Value| {
+            assert_eq!(security_group_rules(&one), security_group_rules(&other));
+        };
+        check(
+            json!([{"ipProtocol": "6", "fromPort": 80, "toPort": 80, "ipRanges": [{"cidrIP": "a"}, {"cidrIP": "b"}]}]),
+            json!([
+                {"ipProtocol": "tcp", "fromPort": 80, "toPort": 80, "ipRanges": [{"cidrIP": "a"}]},
+                {"ipProtocol": "tcp", "fromPort": 80, "toPort": 80, "ipRanges": [{"cidrIP": "b"}]},
+            ]),
+        );
+        check(
+            json!([{"ipProtocol": "-1", "fromPort": 0, "toPort": 0, "ipRanges": [{"cidrIP": "a"}]}]),
+            json!([{"ipProtocol": "-1", "ipRanges": [{"cidrIP": "a"}]}]),
+        );
+        check(
+            json!([{"ipProtocol": "tcp", "userIDGroupPairs": [{"groupID": "sg-1"}]}]),
+            json!([{"ipProtocol": "tcp", "userIDGroupPairs": [{"groupID": "sg-1", "userID": "1", "vpcID": "v"}]}]),
+        );
+    }
+
+    #[test]
+    fn routes_that_are_ours() {
+        let routes = json!([
+            {"destinationCIDRBlock": "10.0.0.0/16", "gatewayID": "local"},
+            {"destinationCIDRBlock": "0.0.0.0/0", "gatewayID": "igw-1"},
+        ]);
+        assert_eq!(own_routes(&routes), json!([{"destinationCIDRBlock": "0.0.0.0/0", "gatewayID": "igw-1"}]));
+    }
+}
