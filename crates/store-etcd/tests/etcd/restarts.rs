@@ -1,1 +1,186 @@
-//! To come.
+//! etcd dies, freezes and comes back.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use store::{Delivery, Revision, Scope, Store, StoreError, TenantId};
+use store_etcd::{Config, Etcd, Options};
+
+use crate::replicas::{key, next_event, put};
+use crate::server::{self, Server};
+
+/// What a writer was told: the revision and the value of each write that was acknowledged.
+type Told = Vec<(Revision, u64)>;
+
+/// Writes growing numbers under its own name, as a client does that tries again.
+async fn write_on(store: Arc<Etcd>, tenant: TenantId, name: String, stop: Arc<AtomicBool>) -> Told {
+    let mut told = Told::new();
+    let mut value = 0;
+    while !stop.load(Ordering::Acquire) {
+        value += 1;
+        match store.write(tenant, vec![put(&name, &value.to_string())]).await {
+            Ok(revision) => told.push((revision, value)),
+            // It may have happened or not: the next number says which.
+            Err(StoreError::Unavailable(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    told
+}
+
+/// Loads a store through two replicas while `disturb` does its worst; then nothing acknowledged may be missing from
+/// what is, nor from what watches told.
+async fn nothing_is_lost(config: &Config, disturb: impl AsyncFnOnce()) {
+    let replicas = [Arc::new(server::open(config).await), Arc::new(server::open(config).await)];
+    let tenant = replicas[0].create_tenant("one", Bytes::new(), vec![]).await.unwrap().id;
+    let start = replicas[0].revision(tenant).await.unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..6)
+        .map(|index| {
+            let store = replicas[index % 2].clone();
+            tokio::spawn(write_on(store, tenant, format!("w{index}"), stop.clone()))
+        })
+        .collect();
+    let watches: Vec<_> = replicas
+        .iter()
+        .map(|store| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let mut watch = store.watch(tenant, Scope::All, start).await.unwrap();
+                let mut seen = Vec::new();
+                loop {
+                    match watch.next().await {
+                        Some(Ok(Delivery::Event(event))) if event.key == key("end") => return seen,
+                        Some(Ok(Delivery::Event(event))) => seen.push(event),
+                        Some(Ok(Delivery::Progress(_))) => {}
+                        // As a client does: on from what was seen last.
+                        _ => {
+                            let from = seen.last().map_or(start, |event| event.revision);
+                            loop {
+                                match store.watch(tenant, Scope::All, from).await {
+                                    Ok(again) => break watch = again,
+                                    Err(StoreError::Unavailable(_)) => {
+                                        tokio::time::sleep(Duration::from_millis(50)).await;
+                                    }
+                                    Err(error) => panic!("{error}"),
+                                }
+                            }
+                        }
+                    }
+                }
+            })
+        })
+        .collect();
+    disturb().await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    stop.store(true, Ordering::Release);
+    let mut told = HashMap::new();
+    for (index, writer) in writers.into_iter().enumerate() {
+        told.insert(format!("w{index}"), writer.await.unwrap());
+    }
+    while replicas[0].write(tenant, vec![put("end", "")]).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(told.values().all(|told| told.len() > 10), "too little happened");
+    for (name, told) in &told {
+        let last = told.last().unwrap();
+        let found = replicas[1].get(tenant, &key(name)).await.unwrap().unwrap();
+        assert!(found.modified >= last.0, "{name}: {} was acknowledged, {} is there", last.0, found.modified);
+    }
+    for watch in watches {
+        let seen = watch.await.unwrap();
+        assert!(seen.is_sorted_by(|a, b| a.position < b.position), "out of order, or twice");
+        let by_revision: HashMap<Revision, (String, u64)> = seen
+            .iter()
+            .map(|event| {
+                let value = std::str::from_utf8(&event.value).unwrap().parse().unwrap();
+                (event.revision, (event.key.name.to_string(), value))
+            })
+            .collect();
+        for (name, told) in &told {
+            for (revision, value) in told {
+                assert_eq!(by_revision.get(revision), Some(&(name.clone(), *value)), "at {revision}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_acknowledged_is_lost_when_etcd_is_killed_under_load() {
+    let mut etcd = Server::start();
+    let config = etcd.fresh_config();
+    nothing_is_lost(&config, async || {
+        for _ in 0..4 {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            etcd.kill();
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            etcd.restart();
+            etcd.wait();
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_cluster_goes_on_without_any_one_of_its_members() {
+    let mut members = Server::cluster(3);
+    let mut config = members[0].fresh_config();
+    config.endpoints = members.iter().map(Server::address).collect();
+    nothing_is_lost(&config, async || {
+        for index in 0..3 {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            members[index].kill();
+            tokio::time::sleep(Duration::from_millis(1500)).await;
+            members[index].restart();
+            members[index].wait();
+            tokio::time::sleep(Duration::from_millis(1000)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn while_etcd_is_away_calls_say_so_and_then_work_again() {
+    let mut etcd = Server::start();
+    // The patience of the product, not of the other tests.
+    let store = Etcd::open(&etcd.fresh_config(), Options::default()).await.unwrap();
+    let tenant = store.create_tenant("one", Bytes::new(), vec![]).await.unwrap().id;
+    let revision = store.write(tenant, vec![put("a", "1")]).await.unwrap();
+    let mut watch = store.watch(tenant, Scope::All, revision).await.unwrap();
+    for (round, frozen) in [false, true, false].into_iter().enumerate() {
+        if frozen {
+            etcd.signal("STOP");
+        } else {
+            etcd.kill();
+        }
+        let answers = [
+            ("get", store.get(tenant, &key("a")).await.err()),
+            ("range", store.range(tenant, &Scope::All, None, None, 10).await.err()),
+            ("count", store.count(tenant, &Scope::All).await.err()),
+            ("write", store.write(tenant, vec![put("lost", "x")]).await.err()),
+            ("revision", store.revision(tenant).await.err()),
+            ("watch", store.watch(tenant, Scope::All, revision).await.err()),
+            ("position", store.position().await.err()),
+            ("tenant", store.tenant("one").await.err()),
+            ("create", store.create_tenant("two", Bytes::new(), vec![]).await.err()),
+        ];
+        for (call, answer) in answers {
+            assert!(matches!(answer, Some(StoreError::Unavailable(_))), "{call}: {answer:?}");
+        }
+        if frozen {
+            etcd.signal("CONT");
+        } else {
+            etcd.restart();
+        }
+        let value = format!("round {round}");
+        while store.write(tenant, vec![put("a", &value)]).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // The watch was there all the time.
+        while next_event(&mut watch).await.value != value {}
+    }
+}
