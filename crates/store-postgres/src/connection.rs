@@ -135,8 +135,15 @@ impl Connector {
         };
         let mut outage = self.outage.lock();
         match &attempt {
-            Ok(_) => *outage = None,
+            Ok(_) => {
+                if outage.take().is_some() {
+                    tracing::info!(database = %self.place(), "the database is back");
+                }
+            }
             Err(error) => {
+                if outage.is_none() {
+                    tracing::warn!(%error, "the database is away; trying again until it is back");
+                }
                 let pause =
                     outage.as_ref().map_or(FIRST_PAUSE, |outage| (outage.pause * 2).min(LONGEST_PAUSE));
                 *outage = Some(Outage { until: Instant::now() + pause, pause, why: error.to_string() });
@@ -340,7 +347,7 @@ pub(crate) struct Seat<'b> {
 impl Seat<'_> {
     /// Leaves the connection to the next, if it can still be used.
     pub(crate) fn leave<T>(mut self, done: Result<T, Fault>) -> Result<T, Fault> {
-        if !matches!(&done, Err(fault) if fault.is_lost()) {
+        if !matches!(&done, Err(fault) if fault.spoils_connection()) {
             *self.free = Some(self.connection);
         }
         done

@@ -40,6 +40,11 @@ impl Fault {
         }
     }
 
+    /// Whether the connection should not be used again: it is gone, or leads to a server that is no primary any more.
+    pub(crate) fn spoils_connection(&self) -> bool {
+        self.is_lost() || self.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
+    }
+
     /// Whether the database has undone the transaction because of others: it may well succeed when done again.
     pub(crate) fn is_collision(&self) -> bool {
         let collisions = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];

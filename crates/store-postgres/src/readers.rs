@@ -122,7 +122,7 @@ impl Readers {
             Ok(answer) => answer,
             Err(_) => Err(Fault::Silent),
         };
-        if matches!(&answer, Err(fault) if fault.is_lost()) {
+        if matches!(&answer, Err(fault) if fault.spoils_connection()) {
             let mut held = slot.connection.lock().await;
             if held.as_ref().is_some_and(|held| Arc::ptr_eq(held, &connection)) {
                 *held = None;

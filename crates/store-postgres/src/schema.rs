@@ -151,24 +151,31 @@ async fn upgrade(connector: &Connector, connection: &Connection) -> Result<(), F
         connection
             .run(&format!(
                 "CREATE SCHEMA IF NOT EXISTS {schema};
-                 CREATE TABLE migration (version bigint PRIMARY KEY, applied timestamptz NOT NULL);"
+                 CREATE TABLE {schema}.migration (version bigint PRIMARY KEY, applied timestamptz NOT NULL);"
             ))
             .await?;
     }
     for (version, text) in (1i64..).zip(MIGRATIONS).filter(|(version, _)| *version > found) {
         connection.run(text).await?;
-        connection.run(&format!("INSERT INTO migration VALUES ({version}, now())")).await?;
+        connection.run(&format!("INSERT INTO {schema}.migration VALUES ({version}, now())")).await?;
     }
     Ok(())
 }
 
 /// The layout that is there; 0 for none.
 async fn layout(connector: &Connector, connection: &Connection) -> Result<i64, Fault> {
-    let table = format!("{}.migration", connector.schema);
-    let there = connection.ask("SELECT to_regclass($1) IS NOT NULL", &[(&table, Type::TEXT)]).await?;
+    // Asked of the catalogue itself: what names resolve to is remembered from before we waited for the lock.
+    let there = connection
+        .ask(
+            "SELECT EXISTS (SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+                            WHERE nspname = $1::text AND relname = 'migration')",
+            &[(&connector.schema, Type::TEXT)],
+        )
+        .await?;
     if !there.try_get::<_, bool>(0)? {
         return Ok(0);
     }
-    let version = connection.ask("SELECT coalesce(max(version), 0) FROM migration", &[]).await?;
+    let question = format!("SELECT coalesce(max(version), 0) FROM {}.migration", connector.schema);
+    let version = connection.ask(&question, &[]).await?;
     Ok(version.try_get(0)?)
 }

@@ -4,6 +4,7 @@
 //! part it may read before it looks at anything, and parts are dropped only after it has been said that they are gone.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use store::codec::{self, Bounds, integer, number};
@@ -67,6 +68,23 @@ fn row_limit(limit: usize) -> i64 {
 pub(crate) async fn point(readers: &Readers, tenant: TenantId) -> Result<Point, Fault> {
     let rows = readers.read(Sql::Point, Effort::Few, &[&integer(tenant.0)]).await?;
     Point::from_row(first(&rows)?)
+}
+
+/// The revision that was current at a moment.
+pub(crate) async fn revision_at(
+    readers: &Readers,
+    tenant: TenantId,
+    moment: SystemTime,
+) -> Result<Revision, Fault> {
+    let rows = readers.read(Sql::After, Effort::Many, &[&integer(tenant.0), &moment]).await?;
+    let row = first(&rows)?;
+    let (point, next) = (Point::from_row(row)?, row.try_get::<_, Option<i64>>(2)?);
+    // Revisions of a tenant leave nothing out: before the next one was the one before it.
+    let found = next.map_or(point.revision, |next| Revision(number(next).saturating_sub(1)));
+    if !row.try_get::<_, bool>(3)? || found < point.oldest || found == Revision(0) {
+        return Err(StoreError::Compacted { asked: found, oldest: point.oldest }.into());
+    }
+    Ok(found)
 }
 
 /// The last position of the log, and the last that has been dropped.

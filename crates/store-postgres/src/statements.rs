@@ -73,6 +73,15 @@ statements! {
     /// Where the store and one tenant are.
     Point = concat!("SELECT", point!(), "FROM", living!(), "WHERE t.id = $1 AND t.state = 0");
 
+    /// The first revision of a tenant after the moment `$2`, and whether the log still reaches back to that.
+    After = concat!(
+        "SELECT", point!(), ",
+           (SELECT revision FROM log WHERE tenant = t.id AND seq > g.reached AND at > $2 AND change < 3
+            ORDER BY revision LIMIT 1),
+           g.reached = 0
+             OR coalesce((SELECT at <= $2 FROM log WHERE seq > g.reached ORDER BY seq LIMIT 1), true)
+         FROM", living!(), "CROSS JOIN horizon g WHERE g.tenant = 0 AND t.id = $1 AND t.state = 0");
+
     Get = "SELECT e.created, e.modified, e.value
            FROM tenant t LEFT JOIN entry e ON e.tenant = t.id AND e.key = $2 WHERE t.id = $1 AND t.state = 0";
 

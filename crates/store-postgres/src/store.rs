@@ -1,7 +1,7 @@
 //! The interface, told in terms of the engine's parts; and how they are put together.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -240,6 +240,14 @@ impl Store for Postgres {
 
     async fn revision(&self, tenant: TenantId) -> Result<Revision, StoreError> {
         Ok(snapshot::point(&self.readers, tenant).await?.revision)
+    }
+
+    async fn revision_at(
+        &self,
+        tenant: TenantId,
+        moment: SystemTime,
+    ) -> Result<Option<Revision>, StoreError> {
+        Ok(Some(snapshot::revision_at(&self.readers, tenant, moment).await?))
     }
 
     async fn watch(&self, tenant: TenantId, scope: Scope, from: Revision) -> Result<Watch, StoreError> {

@@ -203,6 +203,12 @@ impl Follower {
             }
             match self.read(last).await {
                 Ok(()) => pause = FIRST_PAUSE,
+                Err(fault) if !fault.is_unavailable() => {
+                    // It will not get better: let every watch find out for itself what it can still have.
+                    tracing::error!(error = %store::StoreError::from(fault), "a part of the log cannot be read");
+                    self.hub.forget();
+                    self.published = last;
+                }
                 Err(fault) => {
                     tracing::debug!(error = %store::StoreError::from(fault), "the log cannot be read; trying again");
                     tokio::time::sleep(pause).await;

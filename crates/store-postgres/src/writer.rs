@@ -232,7 +232,7 @@ impl Desk {
 
     /// Keeps the connection if it can still be used.
     async fn undo(&mut self, connection: Connection, fault: &Fault) {
-        let usable = !fault.is_lost() && !matches!(fault, Fault::Away(_));
+        let usable = !fault.spoils_connection() && !matches!(fault, Fault::Away(_));
         if usable && within(connection.run("ROLLBACK")).await.is_ok() {
             self.connection = Some(connection);
         }

@@ -1,0 +1,12 @@
+//! The store on a real PostgreSQL, which these tests start for themselves.
+
+// Also what tests share says where it failed by failing there.
+#![allow(clippy::unwrap_used)]
+
+mod conformance;
+mod encryption;
+mod opening;
+mod outages;
+mod proxy;
+mod replicas;
+mod server;
