@@ -162,6 +162,7 @@ mod tests {
         }
         assert_eq!(bucket.pace(), SLOWEST);
         bucket.acquire(patience).await.unwrap();
+        bucket.acquire(patience).await.unwrap();
         assert!(bucket.acquire(patience).await.is_err(), "nobody waits that long");
         for _ in 0..1_000 {
             bucket.accepted();

@@ -5,8 +5,11 @@
 
 mod annotations;
 mod conditions;
+pub mod definitions;
+pub mod exports;
 pub mod gates;
 pub mod place;
+pub mod query;
 pub mod selectors;
 pub mod tags;
 

@@ -157,13 +157,10 @@ impl<D: Driver> Pass<'_, D> {
         self.secrets.settle();
         let paths: Vec<&str> = plan.changes.iter().map(|change| change.path.as_str()).collect();
         self.event(Severity::Normal, "Updated", &format!("Changed {}", paths.join(", "))).await;
-        let status = self.facts.dialect.recorded(&self.object, &updated.record, self.place());
-        self.pending = updated.record;
-        self.pending.status = Value::Null;
         if self.facts.dialect.identity_in_spec() {
-            self.write_status(&status).await?;
-            let patch = self.take_pending();
-            self.write(patch).await?;
+            self.record(updated.record).await?;
+        } else {
+            self.pending = Record { status: Value::Null, ..updated.record };
         }
         self.observed = updated.observed;
         self.plan = Some(plan);

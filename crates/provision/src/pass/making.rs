@@ -140,13 +140,24 @@ impl<D: Driver> Pass<'_, D> {
                 }
             }
         }
-        self.pending = record;
+        self.pending = record.clone();
         self.pending.status = Value::Null;
         if self.facts.dialect.identity_in_spec() {
             let patch = self.take_pending();
             self.write(patch).await?;
         }
+        self.know(&record);
         Ok(())
+    }
+
+    /// What is desired names what was made: later calls of this pass are about that.
+    pub(super) fn know(&mut self, record: &Record) {
+        for part in ["metadata", "status"] {
+            self.desired[part] = self.object[part].clone();
+        }
+        if record.spec.is_object() {
+            objects::patch::merge(&mut self.desired["spec"], &record.spec);
+        }
     }
 
     /// What is still to be written of what calls returned, as a patch of the object.
@@ -218,7 +229,9 @@ impl<D: Driver> Pass<'_, D> {
         };
         let annotation = next.as_ref().map_or(Value::Null, Intent::to_annotation);
         patch["metadata"]["annotations"][intent::ANNOTATION] = annotation;
-        self.note_applied(&mut patch);
+        if next.is_none() {
+            self.note_applied(&mut patch);
+        }
         self.write(patch).await?;
         self.intent = next;
         if self.intent.is_some()
@@ -234,7 +247,9 @@ impl<D: Driver> Pass<'_, D> {
                 }
                 Err(failure) => return Err(failure.into()),
             }
-            self.write(json!({"metadata": {"annotations": {intent::ANNOTATION: null}}})).await?;
+            let mut patch = json!({"metadata": {"annotations": {intent::ANNOTATION: null}}});
+            self.note_applied(&mut patch);
+            self.write(patch).await?;
             self.intent = None;
         }
         if let Some(failure) = self.after_made.take() {

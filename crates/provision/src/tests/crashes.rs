@@ -51,9 +51,12 @@ async fn at_every_call(
 
 async fn made(f: &Fixture, kind: &str, name: &str) {
     f.synced(kind, name).await;
+    f.until("the intent is closed", async |f| {
+        let object = f.get(kind, name).await.unwrap();
+        meta::annotation(&object, intent::ANNOTATION).is_none()
+    })
+    .await;
     f.cloud.only(name);
-    let object = f.get(kind, name).await.unwrap();
-    assert_eq!(meta::annotation(&object, intent::ANNOTATION), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

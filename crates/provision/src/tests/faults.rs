@@ -92,6 +92,7 @@ async fn wrong_credentials_recover_by_themselves() {
     f.make(MARKS, "stranger", json!({"cloud.test/account": "wrong"}), json!({})).await;
     f.told(MARKS, "stranger", "ACK.Recoverable", "True", "InvalidClientTokenId").await;
     f.told(MARKS, "stranger", "ACK.ResourceSynced", "Unknown", "Unable to determine").await;
+    f.settle().await;
     let events = f.list("events").await;
     let told = events.iter().filter(|event| event["reason"] == "InvalidClientTokenId").count();
     assert_eq!(told, 1, "once, not with every try");

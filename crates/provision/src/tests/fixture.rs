@@ -10,7 +10,8 @@ use futures::StreamExt;
 use http::{HeaderValue, Method, Request};
 use objects::{CompactString, Value, meta};
 use runtime::{
-    Cursor, Fleet, FleetError, Identity, InProcessFleet, Key, Kinds, Options, Position, Runtime, Stream,
+    Controller, Cursor, Fleet, FleetError, Identity, InProcessFleet, Key, Kinds, Options, Position, Runtime,
+    Stream,
 };
 use serde_json::json;
 use store::{Embedded, Store};
@@ -20,6 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::cloud::{Cloud, Fault};
 use super::driver::{KINDS, TestDriver};
+use crate::dialect::ack::definitions;
+use crate::dialect::ack::exports::FieldExports;
 use crate::{Engine, Limits, Metrics, Settings};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -88,7 +91,7 @@ pub struct Fixture {
     pub fleet: Arc<MortalFleet>,
     pub server: Arc<Server>,
     store: Arc<dyn Store>,
-    client: kube::Client,
+    pub client: kube::Client,
     running: Option<(CancellationToken, JoinHandle<()>)>,
     _directory: TempDir,
 }
@@ -148,6 +151,9 @@ impl Fixture {
         for (resource, kind) in KINDS {
             fixture.create(definition(resource, kind)).await;
         }
+        for definition in definitions::all() {
+            fixture.create(definition).await;
+        }
         fixture.start();
         fixture
     }
@@ -162,7 +168,9 @@ impl Fixture {
         // Nothing of before survives in memory.
         self.engine = Self::engine(&self.cloud, &self.metrics);
         let options = Options { save_after: Duration::from_millis(20), ..Options::default() };
-        let runtime = Runtime::new(self.fleet.clone(), vec![Box::new(self.engine.clone())], options);
+        let exports = FieldExports::new(self.engine.driver().clone(), true);
+        let controllers: Vec<Box<dyn Controller>> = vec![Box::new(self.engine.clone()), Box::new(exports)];
+        let runtime = Runtime::new(self.fleet.clone(), controllers, options);
         let stop = CancellationToken::new();
         let task = tokio::spawn({
             let stop = stop.clone();
@@ -186,7 +194,9 @@ impl Fixture {
 
     fn path(kind: &str, namespace: &str, name: &str) -> String {
         let (plural, group) = kind.split_once('.').unwrap_or((kind, ""));
-        let version = if group == "apiextensions.k8s.io" || !group.is_empty() {
+        let version = if group == "services.k8s.aws" {
+            format!("apis/{group}/v1alpha1")
+        } else if !group.is_empty() {
             format!("apis/{group}/v1")
         } else {
             "api/v1".to_owned()
