@@ -49,6 +49,21 @@ fn control_planes_take_turns() {
 }
 
 #[test]
+fn a_change_ends_a_growing_wait() {
+    let mut f = Fixture::new(10);
+    f.add("a", &["1"]);
+    assert_eq!(f.popped(), "a/1");
+    f.end("a", "1", Some(Next::Backoff));
+    assert_eq!(f.popped(), "-", "it waits");
+    f.add("a", &["1"]);
+    assert_eq!(f.popped(), "a/1", "until something changes");
+    // Or if it changed meanwhile.
+    f.add("a", &["1"]);
+    f.end("a", "1", Some(Next::Backoff));
+    assert_eq!(f.popped(), "a/1");
+}
+
+#[test]
 fn a_share_is_not_exceeded() {
     let mut f = Fixture::new(2);
     f.add("a", &["1", "2", "3"]);

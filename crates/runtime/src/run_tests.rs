@@ -15,6 +15,8 @@ use crate::event::Change;
 
 struct FakeFleet {
     swept: Mutex<Vec<Option<CompactString>>>,
+    followed: Mutex<Vec<Kinds>>,
+    swept_kinds: Mutex<Vec<Kinds>>,
     changes: broadcast::Sender<(u64, &'static str, String)>,
     existing: Vec<(&'static str, String)>,
     position: Mutex<u64>,
@@ -32,6 +34,8 @@ impl FakeFleet {
         let changes = broadcast::Sender::new(100_000);
         FakeFleet {
             swept: Mutex::default(),
+            followed: Mutex::default(),
+            swept_kinds: Mutex::default(),
             changes,
             existing: Vec::new(),
             position: Mutex::new(0),
@@ -49,7 +53,8 @@ impl FakeFleet {
 
 #[async_trait]
 impl Fleet for FakeFleet {
-    async fn follow(&self, _: &Kinds, from: Position) -> Result<Stream, FleetError> {
+    async fn follow(&self, kinds: &Kinds, from: Position) -> Result<Stream, FleetError> {
+        self.followed.lock().push(kinds.clone());
         if self.expired && from == Position(0) {
             return Err(FleetError::Expired(from));
         }
@@ -60,8 +65,9 @@ impl Fleet for FakeFleet {
         })))
     }
 
-    fn sweep(&self, _: &Kinds, plane: Option<CompactString>, _: Position) -> Stream {
+    fn sweep(&self, kinds: &Kinds, plane: Option<CompactString>, _: Position) -> Stream {
         self.swept.lock().push(plane);
+        self.swept_kinds.lock().push(kinds.clone());
         let all: Vec<_> =
             self.existing.iter().map(|(plane, name)| Ok(event(plane, name, Change::Existing, 0))).collect();
         Box::pin(stream::iter(all))
@@ -101,6 +107,7 @@ struct Scribe {
     running: AtomicUsize,
     most: AtomicUsize,
     gate: Notify,
+    more_kinds: std::sync::atomic::AtomicBool,
 }
 
 #[async_trait]
@@ -110,7 +117,10 @@ impl Controller for Arc<Scribe> {
     }
 
     fn kinds(&self) -> Kinds {
-        Kinds::these(["things"])
+        match self.more_kinds.load(Ordering::SeqCst) {
+            true => Kinds::these(["things", "others"]),
+            false => Kinds::these(["things"]),
+        }
     }
 
     fn triggers(&self, event: &Event, triggers: &mut Triggers) {
@@ -127,6 +137,10 @@ impl Controller for Arc<Scribe> {
             "panics once" if tries <= 1 => {
                 self.running.fetch_sub(1, Ordering::SeqCst);
                 panic!("as told")
+            }
+            "waits for others" if tries <= 3 => {
+                self.running.fetch_sub(1, Ordering::SeqCst);
+                return Ok(Next::Backoff);
             }
             "waits" => {
                 self.gate.notified().await;
@@ -341,4 +355,32 @@ async fn a_sweep_that_is_owed_is_remembered() {
     let fleet = FakeFleet { cursor: Mutex::new(Some(cursor)), ..FakeFleet::new() };
     let scene = Scene::new(fleet, Options::default()).await;
     assert_eq!(*scene.fleet.swept.lock(), [Some("a".into())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_others_is_tried_after_growing_waits() {
+    let scene = Scene::new(FakeFleet::new(), Options::default()).await;
+    scene.fleet.change("a", "waits for others");
+    scene.pass(1_000).await;
+    assert_eq!(scene.done(), ["a/waits for others"]);
+    assert_eq!(scene.scribe.tries.load(Ordering::SeqCst), 4);
+    let metrics = scene.handle.metrics().controller("scribe").unwrap();
+    assert_eq!(metrics.failures.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_may_change() {
+    let scene = Scene::new(FakeFleet::new(), Options::default()).await;
+    scene.handle.kinds_changed().await;
+    scene.pass(10).await;
+    assert_eq!(*scene.fleet.followed.lock(), [Kinds::these(["things"])], "nothing is new");
+    scene.scribe.more_kinds.store(true, Ordering::SeqCst);
+    scene.handle.kinds_changed().await;
+    scene.pass(10).await;
+    let both = Kinds::these(["things", "others"]);
+    assert_eq!(*scene.fleet.followed.lock(), [Kinds::these(["things"]), both]);
+    assert_eq!(*scene.fleet.swept_kinds.lock(), [Kinds::these(["others"])], "only what is new is swept");
+    scene.fleet.change("a", "thing");
+    scene.pass(10).await;
+    assert_eq!(scene.done(), ["a/thing"]);
 }
