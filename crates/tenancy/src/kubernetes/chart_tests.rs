@@ -106,7 +106,9 @@ fn the_chart_says_what_the_manifests_say() {
         check(said, Installation { settings: settings.clone(), ..installation() });
     }
     let said = json!({
-        "image": {"repository": "registry.example.com/hangar", "tag": "2.0", "pullPolicy": "Always", "pullSecret": "pull"},
+        "image": {
+            "repository": "registry.example.com/hangar", "tag": "2.0", "pullPolicy": "Always", "pullSecret": "pull",
+        },
         "verbosity": 5, "expose": "gateway", "gateway": "infra/main", "ingressClass": "haproxy",
         "serviceType": "ClusterIP", "storageClass": "fast", "volumeSize": "5Gi", "storeSecret": "pg",
         "postgresql": {"image": "postgres:16"},

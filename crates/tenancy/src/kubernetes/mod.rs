@@ -1,8 +1,8 @@
 //! The host that is an existing Kubernetes: control planes are pods of it, and this operator keeps them right.
 //!
-//! For each control plane there are, in `NAME-system`: the Secret with its keys ([`keys`]), its store ([`backend`]), the
-//! workload that serves it and what is looked for beside it ([`workload`]), Services, and whatever passes connections
-//! on from outside ([`exposure`]). [`manifests`] is what the operator itself needs in the cluster.
+//! For each control plane there are, in `NAME-system`: the Secret with its keys ([`keys`]), its store ([`backend`]),
+//! the workload that serves it and what is looked for beside it ([`workload`]), Services, and whatever passes connections
+//! on from outside ([`exposure`], [`settings`]). [`manifests`] is what the operator itself needs in the cluster.
 //!
 //! **Invariants:** nothing is remembered between two passes but the installation's own key and what the cluster
 //! serves; what is there is read, compared and mended. Private keys go into Secrets and nowhere else.
@@ -13,6 +13,7 @@ mod chart_tests;
 mod exposure;
 mod keys;
 pub mod manifests;
+mod settings;
 mod workload;
 
 use std::sync::Arc;
@@ -40,6 +41,7 @@ use keys::MasterKey;
 use workload::Pods;
 
 pub use exposure::{Expose, Exposure, Gateway};
+pub use settings::{Overrides, default_settings};
 
 /// What the operator is told about the cluster, beside `kubeflex-config`.
 #[derive(Clone, Debug)]
@@ -66,15 +68,6 @@ pub struct Options {
     pub in_cluster: bool,
     /// PEM: whom clients of the cluster's own API trust.
     pub hosting_authority: String,
-}
-
-/// Settings that are not left to `kubeflex-config`.
-#[derive(Clone, Debug, Default)]
-pub struct Overrides {
-    pub domain: Option<String>,
-    pub external_port: Option<u16>,
-    pub host_container: Option<String>,
-    pub is_openshift: Option<bool>,
 }
 
 /// What is left of a control plane in a store that others use too, and how it goes.
@@ -114,7 +107,7 @@ impl Kubernetes {
         options: Options,
         rooms: Arc<dyn Rooms>,
     ) -> Result<Kubernetes, HostError> {
-        let settings = settings(&client, &options.overrides).await?;
+        let settings = settings::read(&client, &options.overrides).await?;
         crate::install(&client, &settings).await.map_err(failed)?;
         let master = master(&client).await?;
         if options.make_postgresql_password {
@@ -151,7 +144,7 @@ impl Kubernetes {
     }
 
     async fn settings(&self) -> Result<Settings, HostError> {
-        settings(&self.client, &self.options.overrides).await
+        settings::read(&self.client, &self.options.overrides).await
     }
 
     async fn keys(&self, plane: &Plane) -> Result<Value, HostError> {
@@ -248,52 +241,6 @@ impl Kubernetes {
 
 fn row(plane: &Plane) -> Result<&'static Hosted, HostError> {
     types::hosted(plane.spec.r#type).ok_or_else(|| odd("a control plane of this type is not made here"))
-}
-
-/// `kubeflex-config`, where nothing stronger is said.
-async fn settings(client: &kube::Client, overrides: &Overrides) -> Result<Settings, HostError> {
-    let place = Place::new("v1", "configmaps", names::SYSTEM_NAMESPACE, names::SYSTEM_CONFIG);
-    let config = api::get(client, &place).await.map_err(failed)?.unwrap_or_default();
-    read_settings(&config["data"], overrides)
-}
-
-/// What KubeFlex has where nothing is said.
-const DOMAIN: &str = "localtest.me";
-const EXTERNAL_PORT: u16 = 9_443;
-
-pub fn default_settings() -> Settings {
-    Settings::new(DOMAIN, EXTERNAL_PORT)
-}
-
-fn read_settings(data: &Value, overrides: &Overrides) -> Result<Settings, HostError> {
-    let said = |key: &str| data[key].as_str().map(str::trim).filter(|text| !text.is_empty());
-    let wrong = |key: &str, text: &str, what: &str| {
-        let config = names::SYSTEM_CONFIG;
-        HostError::Refused(format!("{config}: {key} is {text:?}, which is not {what}"))
-    };
-    let mut settings = default_settings();
-    if let Some(domain) = said("domain") {
-        if !objects::names::dns1123_subdomain(domain).is_empty() {
-            return Err(wrong("domain", domain, "a domain"));
-        }
-        domain.clone_into(&mut settings.domain);
-    }
-    if let Some(port) = said("externalPort") {
-        settings.external_port = port.parse().map_err(|_| wrong("externalPort", port, "a port"))?;
-    }
-    if let Some(container) = said("hostContainer") {
-        container.clone_into(&mut settings.host_container);
-    }
-    if let Some(text) = said("isOpenShift") {
-        settings.is_openshift = text.parse().map_err(|_| wrong("isOpenShift", text, "true or false"))?;
-    }
-    let Overrides { domain, external_port, host_container, is_openshift } = overrides.clone();
-    Ok(Settings {
-        domain: domain.unwrap_or(settings.domain),
-        external_port: external_port.unwrap_or(settings.external_port),
-        host_container: host_container.unwrap_or(settings.host_container),
-        is_openshift: is_openshift.unwrap_or(settings.is_openshift),
-    })
 }
 
 /// The installation's own key: made once, by whoever comes first.
@@ -474,51 +421,5 @@ impl Host for Kubernetes {
 
     fn hosting_authority(&self) -> String {
         self.options.hosting_authority.clone()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(data: Value, overrides: Overrides, expected: Result<(&str, u16, &str, bool), &str>) {
-        let read = read_settings(&data, &overrides).map_err(|error| error.to_string());
-        let expected = expected
-            .map(|(domain, external_port, container, is_openshift)| Settings {
-                domain: domain.to_owned(),
-                external_port,
-                host_container: container.to_owned(),
-                is_openshift,
-            })
-            .map_err(str::to_owned);
-        assert_eq!(read, expected, "{data}");
-    }
-
-    #[test]
-    fn settings() {
-        let none = Overrides::default;
-        check(Value::Null, none(), Ok(("localtest.me", 9443, "kubeflex-control-plane", false)));
-        check(
-            json!({"domain": "a.com", "externalPort": "443", "hostContainer": "c", "isOpenShift": "true"}),
-            none(),
-            Ok(("a.com", 443, "c", true)),
-        );
-        check(
-            json!({"domain": "a.com", "isOpenShift": "true"}),
-            Overrides { domain: Some("b.com".to_owned()), is_openshift: Some(false), ..none() },
-            Ok(("b.com", 9443, "kubeflex-control-plane", false)),
-        );
-        let wrong = |what: &str| format!("kubeflex-config: {what}");
-        check(json!({"domain": "a b"}), none(), Err(&wrong("domain is \"a b\", which is not a domain")));
-        check(
-            json!({"externalPort": "x"}),
-            none(),
-            Err(&wrong("externalPort is \"x\", which is not a port")),
-        );
-        check(
-            json!({"isOpenShift": "maybe"}),
-            none(),
-            Err(&wrong("isOpenShift is \"maybe\", which is not true or false")),
-        );
     }
 }

@@ -158,7 +158,10 @@ impl Pods<'_> {
         let mut annotations = json!({});
         let spec = match workload {
             Workload::Job(_) => {
-                let key = self.row.in_cluster_key;
+                let key = match self.row.in_cluster_key {
+                    "" => self.row.key,
+                    key => key,
+                };
                 container["args"] =
                     json!(["operator", "await", format!("--kubeconfig={KUBECONFIG_DIR}/{key}")]);
                 container["volumeMounts"] =
