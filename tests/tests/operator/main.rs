@@ -2,211 +2,20 @@
 //! nodes, so that what pods would do is done here by hand.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
+#![allow(clippy::print_stdout, reason = "a log is shown when a test fails")]
 
-use std::fs::File;
-use std::io::Write as _;
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+mod cluster;
+mod pod;
+
+use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use end_to_end::{Client, ControlPlane, Kubectl, Server, binary};
+use end_to_end::binary;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(60);
-const CONTROL_PLANES: &str = "/apis/tenancy.kflex.kubestellar.org/v1alpha1/controlplanes";
-const SYSTEM: &str = "/api/v1/namespaces/kubeflex-system";
-
-fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = probe() {
-            return found;
-        }
-        assert!(began.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-/// A process of ours that has to end well when it is asked to.
-struct Process {
-    child: Child,
-    log: PathBuf,
-}
-
-impl Process {
-    fn start(log: PathBuf, arguments: &[String]) -> Process {
-        let file = File::options().create(true).append(true).open(&log).unwrap();
-        let mut command = Command::new(binary());
-        command.args(arguments).stdout(Stdio::null()).stderr(file);
-        for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "HANGAR_STORE", "HANGAR_DATA_DIR"] {
-            command.env_remove(variable);
-        }
-        Process { child: command.spawn().unwrap(), log }
-    }
-
-    fn said(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-            println!("{}:\n{}", self.log.display(), self.said());
-            return;
-        }
-        let asked = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
-        assert!(
-            asked.unwrap().success(),
-            "{} was gone before it was stopped:\n{}",
-            self.child.id(),
-            self.said()
-        );
-        let ended = eventually("the end of the process", || self.child.try_wait().unwrap());
-        let said = self.said();
-        assert!(ended.success(), "ended with {ended}:\n{said}");
-        let errors: Vec<&str> =
-            said.lines().filter(|line| line.contains(" ERROR ") || line.contains("panicked at")).collect();
-        assert!(errors.is_empty(), "{}", errors.join("\n"));
-    }
-}
-
-/// A cluster without nodes, and how its administrator reaches it.
-struct Cluster {
-    plane: ControlPlane,
-    client: Client,
-    dir: TempDir,
-    server: Server,
-}
-
-impl Cluster {
-    fn start() -> Cluster {
-        let server = Server::start();
-        let plane = ControlPlane::create(&server, "hosting");
-        let client = server.client_as(plane.credentials());
-        Cluster { plane, client, dir: tempfile::tempdir().unwrap(), server }
-    }
-
-    /// With the operator's manifests applied as a person would apply them.
-    fn installed(options: &[&str]) -> Cluster {
-        let cluster = Cluster::start();
-        let manifests = manifests(options);
-        cluster.apply(&manifests);
-        cluster
-    }
-
-    /// Server-side, and not one unknown field.
-    fn apply(&self, yaml: &[u8]) -> String {
-        let kubectl =
-            Kubectl::all().pop().expect("kubectl has to be installed: apt-get install kubernetes-client");
-        let mut command = Command::new(kubectl.path);
-        command.arg("--kubeconfig").arg(&self.plane.kubeconfig);
-        command.args(["apply", "--server-side", "--validate=strict", "-f", "-"]);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(yaml).unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// The operator as its pod would run it: with the rights of its account and no others.
-    fn operator(&self, options: &[&str]) -> Process {
-        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-        let path = self.plane.path(&format!("{SYSTEM}/serviceaccounts/kubeflex-controller-manager/token"));
-        let answer = self.client.post(&path, &request).ok();
-        let mut config: Value =
-            serde_json::from_slice(&std::fs::read(&self.plane.kubeconfig).unwrap()).unwrap();
-        config["users"][0]["user"] = json!({"token": answer["status"]["token"]});
-        let kubeconfig = self.dir.path().join("operator.kubeconfig");
-        std::fs::write(&kubeconfig, config.to_string()).unwrap();
-        let kubeconfig = kubeconfig.to_str().unwrap();
-        let mut arguments = vec!["operator", "--kubeconfig", kubeconfig, "--image", "example/hangar:1"];
-        arguments.extend(options);
-        let arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
-        Process::start(self.dir.path().join("operator.log"), &arguments)
-    }
-
-    fn find(&self, path: &str) -> Option<Value> {
-        let answer = self.client.get(&self.plane.path(path));
-        (answer.code != 404).then(|| answer.ok())
-    }
-
-    #[track_caller]
-    fn get(&self, path: &str) -> Value {
-        self.find(path).unwrap_or_else(|| panic!("{path} is not there"))
-    }
-
-    fn patch(&self, path: &str, patch: Value) {
-        self.client.patch(&self.plane.path(path), "merge", &patch).ok();
-    }
-
-    fn delete(&self, path: &str) {
-        self.client.delete(&self.plane.path(path)).ok();
-    }
-
-    fn create(&self, name: &str, spec: Value) {
-        let object = json!({
-            "apiVersion": "tenancy.kflex.kubestellar.org/v1alpha1", "kind": "ControlPlane",
-            "metadata": {"name": name}, "spec": spec,
-        });
-        self.client.post(&self.plane.path(CONTROL_PLANES), &object).ok();
-    }
-
-    /// Status, reason and message of a condition.
-    fn condition(&self, name: &str, kind: &str) -> Option<(String, String, String)> {
-        let plane = self.get(&format!("{CONTROL_PLANES}/{name}"));
-        let condition =
-            plane["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == kind)?.clone();
-        let text = |field: &str| condition[field].as_str().unwrap().to_owned();
-        Some((text("status"), text("reason"), text("message")))
-    }
-
-    fn await_condition(&self, name: &str, kind: &str, status: &str) -> (String, String) {
-        eventually(&format!("{kind}={status} of {name}"), || {
-            let (found, reason, message) = self.condition(name, kind)?;
-            (found == status).then_some((reason, message))
-        })
-    }
-
-    /// What a kubelet and the controllers of workloads would say once its pods run.
-    fn run_pods(&self, path: &str) {
-        let live = self.get(path);
-        let replicas = &live["spec"]["replicas"];
-        let status = json!({
-            "observedGeneration": live["metadata"]["generation"], "replicas": replicas, "updatedReplicas": replicas,
-            "readyReplicas": replicas, "availableReplicas": replicas,
-        });
-        self.patch(&format!("{path}/status"), json!({ "status": status }));
-    }
-
-    fn secret(&self, namespace: &str, name: &str, key: &str) -> String {
-        let secret = self.get(&format!("/api/v1/namespaces/{namespace}/secrets/{name}"));
-        let text = secret["data"][key].as_str().unwrap_or_else(|| panic!("{name} has no {key}"));
-        String::from_utf8(STANDARD.decode(text).unwrap()).unwrap()
-    }
-
-    fn kubeconfig(&self, namespace: &str, name: &str, key: &str) -> Value {
-        serde_saphyr::from_str(&self.secret(namespace, name, key)).unwrap()
-    }
-}
-
-fn manifests(options: &[&str]) -> Vec<u8> {
-    let output = Command::new(binary()).args(["operator", "manifests"]).args(options).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    output.stdout
-}
-
-fn keys(object: &Value) -> Vec<&str> {
-    object.as_object().unwrap().keys().map(String::as_str).collect()
-}
+use cluster::{CONTROL_PLANES, Cluster, SYSTEM, eventually, keys, manifests};
+use pod::Pod;
 
 const NS: &str = "/api/v1/namespaces/cp1-system";
 const APPS: &str = "/apis/apps/v1/namespaces/cp1-system/deployments";
@@ -298,7 +107,10 @@ fn every_object_is_made_and_kept_right_and_goes() {
     // Its pods make it ready, and their end makes it unready.
     cluster.run_pods(&format!("{APPS}/kube-apiserver"));
     assert_eq!(cluster.await_condition("cp1", "Ready", "True").0, "Available");
-    cluster.patch(&format!("{APPS}/kube-apiserver/status"), json!({"status": {"readyReplicas": 0}}));
+    cluster.patch(
+        &format!("{APPS}/kube-apiserver/status"),
+        json!({"status": {"readyReplicas": 0, "availableReplicas": 0}}),
+    );
     cluster.await_condition("cp1", "Ready", "False");
 
     drift(&cluster);
@@ -320,7 +132,6 @@ fn every_object_is_made_and_kept_right_and_goes() {
         cluster.find(&format!("{CONTROL_PLANES}/cp1")).is_none().then_some(())
     });
     assert_eq!(cluster.find(NS), None, "the namespace goes first");
-    drop(cluster.server);
 }
 
 /// Whatever is changed or taken away comes back.
@@ -395,59 +206,6 @@ fn drift(cluster: &Cluster) {
         before["data"]["data.key"],
         "what is stored can still be read"
     );
-}
-
-/// A command line of a pod, with what Kubernetes would mount, say and open for it.
-struct Pod {
-    _process: Process,
-    port: u16,
-    keys: PathBuf,
-}
-
-impl Pod {
-    fn run(cluster: &Cluster, dir: &Path, deployment: &Value, namespace: &str) -> Pod {
-        let pod = &deployment["spec"]["template"]["spec"];
-        let container = &pod["containers"][0];
-        assert_eq!(container["command"], json!(["hangar"]));
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut places = vec![
-            ("0.0.0.0:9444".to_owned(), format!("127.0.0.1:{free}")),
-            ("$(POD_IP)".to_owned(), "127.0.0.1".to_owned()),
-        ];
-        let keys = dir.join("keys");
-        for mount in container["volumeMounts"].as_array().unwrap() {
-            let volume =
-                pod["volumes"].as_array().unwrap().iter().find(|one| one["name"] == mount["name"]).unwrap();
-            let place = dir.join(volume["name"].as_str().unwrap());
-            std::fs::create_dir_all(&place).unwrap();
-            if let Some(name) = volume["secret"]["secretName"].as_str() {
-                let secret = cluster.get(&format!("/api/v1/namespaces/{namespace}/secrets/{name}"));
-                for (key, text) in secret["data"].as_object().unwrap() {
-                    std::fs::write(place.join(key), STANDARD.decode(text.as_str().unwrap()).unwrap())
-                        .unwrap();
-                }
-            }
-            places
-                .push((mount["mountPath"].as_str().unwrap().to_owned(), place.to_str().unwrap().to_owned()));
-        }
-        let arguments = container["args"].as_array().unwrap().iter().map(|argument| {
-            let text = argument.as_str().unwrap().to_owned();
-            places.iter().fold(text, |text, (from, to)| text.replace(from, to))
-        });
-        let arguments: Vec<String> = arguments.collect();
-        let process = Process::start(dir.join("log"), &arguments);
-        Pod { _process: process, port: free, keys }
-    }
-
-    /// kubectl with a kubeconfig of the control plane, at the address it has here.
-    fn kubectl(&self, mut config: Value, arguments: &[&str]) -> Output {
-        config["clusters"][0]["cluster"]["server"] = format!("https://127.0.0.1:{}", self.port).into();
-        let path = self.keys.join("kubeconfig");
-        std::fs::write(&path, config.to_string()).unwrap();
-        let kubectl =
-            Kubectl::all().pop().expect("kubectl has to be installed: apt-get install kubernetes-client");
-        Command::new(kubectl.path).arg("--kubeconfig").arg(&path).args(arguments).output().unwrap()
-    }
 }
 
 #[test]
@@ -643,8 +401,10 @@ fn tls_routes_of_a_gateway() {
         cluster.await_condition("cp1", "Synced", "True");
         cluster.get(INGRESS);
     }
-    // What is decided otherwise later is done otherwise.
-    let _operator = cluster.operator(&["--gateway", "infra/main/tls", "--domain", "planes.example.com"]);
+    // What is decided otherwise later is done otherwise, and a new version is rolled out.
+    let options =
+        ["--gateway", "infra/main/tls", "--domain", "planes.example.com", "--image", "example/hangar:2"];
+    let _operator = cluster.operator(&options);
     let path = "/apis/gateway.networking.k8s.io/v1alpha3/namespaces/cp1-system/tlsroutes/cp1";
     let route = eventually("the route", || cluster.find(path));
     assert_eq!(
@@ -655,6 +415,10 @@ fn tls_routes_of_a_gateway() {
             "rules": [{"backendRefs": [{"name": "cp1", "port": 443}]}],
         })
     );
+    eventually("the new image", || {
+        let live = cluster.get(&format!("{APPS}/kube-apiserver"));
+        (live["spec"]["template"]["spec"]["containers"][0]["image"] == "example/hangar:2").then_some(())
+    });
     eventually("the end of the Ingress", || cluster.find(INGRESS).is_none().then_some(()));
 }
 
