@@ -65,6 +65,7 @@ fn of(data: &Value, overrides: &Overrides) -> Result<Settings, HostError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn check(data: Value, overrides: Overrides, expected: Result<(&str, u16, &str, bool), &str>) {
         let read = of(&data, &overrides).map_err(|error| error.to_string());
