@@ -122,7 +122,7 @@ impl Engine {
         }
         let beyond = export::revision_after_import(&decoder.finish()?);
         // etcd's revision only grows until the tenant is published, so with this it begins beyond.
-        let now = self.link.read(Txn::read(vec![get(&self.keys.next())])).await?.revision;
+        let now = self.now().await?;
         making.publish(name, record, beyond.0.saturating_sub(now)).await
     }
 }

@@ -17,7 +17,8 @@ use crate::keys::Keys;
 use crate::link::{Fault, Link};
 use crate::recent::Recent;
 use crate::size::Sample;
-use crate::wire::{WatchCreate, unsigned};
+use crate::transaction::get;
+use crate::wire::{Txn, WatchCreate, unsigned};
 
 pub(crate) struct Engine {
     pub link: Link,
@@ -63,6 +64,11 @@ impl Engine {
     pub(crate) fn begin_at(&mut self, revision: u64) {
         self.recent = Recent::new(self.options.event_bytes, revision);
         self.marks = Mutex::new(Marks::new(revision));
+    }
+
+    /// etcd's revision, as most of its members know it.
+    pub(crate) async fn now(&self) -> Result<u64, Fault> {
+        Ok(self.link.read(Txn::read(vec![get(&self.keys.next())])).await?.revision)
     }
 
     pub(crate) fn compacted(&self) -> u64 {

@@ -59,8 +59,11 @@ impl From<Fault> for StoreError {
     }
 }
 
-/// What etcd says, and what it means. The first row whose words are in the message.
-const MEANINGS: [(&str, fn() -> Fault); 10] = [
+/// What etcd says, and what it means.
+type Meaning = (&'static str, fn() -> Fault);
+
+/// The first row whose words are in the message counts.
+const MEANINGS: [Meaning; 10] = [
     ("required revision has been compacted", || Fault::Compacted),
     ("required revision is a future revision", || Fault::Future),
     ("authentication failed, invalid user ID or password", || Fault::WrongPassword),

@@ -94,9 +94,14 @@ impl Engine {
     ) -> Result<Chunk, StoreError> {
         let about = self.about(tenant).await?;
         let head = self.read_head(&about).await?;
+        let current = about.revision(head);
+        if after.revision > current {
+            // It has seen what did not happen: etcd was restored from an older snapshot.
+            return Err(StoreError::Compacted { asked: after.revision, oldest: current });
+        }
         let from = place_of(&about, after);
         if next_revision(from) > head {
-            let read = Cursor { revision: about.revision(head).max(after.revision), position: from };
+            let read = Cursor { revision: current, position: from };
             return Ok(Chunk { events: vec![], read, caught_up: true });
         }
         if next_revision(from) > self.recent.floor() {
@@ -105,7 +110,7 @@ impl Engine {
             waited.map_err(|_| StoreError::Unavailable("the watch of etcd is behind".into()))?;
             if let Some(recent) = self.recent.after(from, |event| event.tenant == tenant) {
                 let last = recent.events.last().map_or(Revision(0), |event| event.revision);
-                let revision = last.max(about.revision(head));
+                let revision = last.max(current);
                 let read = Cursor { revision, position: position_after(recent.reached).max(from) };
                 let events = recent.events.into_iter().filter(|event| scope.contains(&event.key)).collect();
                 return Ok(Chunk { events, read, caught_up: true });
@@ -180,6 +185,14 @@ impl Engine {
     async fn all_events(&self, kinds: &Kinds, after: Position) -> Result<Chunk, StoreError> {
         let wanted = |event: &Event| kinds.contains(&event.key.kind);
         let read = |position| Cursor { revision: Revision(0), position };
+        if revision_at(after) > self.recent.reached() {
+            // Ahead of the watch, or of everything: the latter if etcd was restored from an older snapshot.
+            let now = self.now().await?;
+            if revision_at(after) > now {
+                let (asked, oldest) = (Revision(after.0), Revision(position_after(now).0));
+                return Err(StoreError::Compacted { asked, oldest });
+            }
+        }
         if let Some(recent) = self.recent.after(after, wanted) {
             let position = position_after(recent.reached).max(after);
             return Ok(Chunk { events: recent.events, read: read(position), caught_up: true });

@@ -1,13 +1,16 @@
 //! The one watch of this process: it follows everything below the prefix, whatever the number of tenants and of
 //! watches, and hands it to the fan-out.
 //!
-//! After a lost connection it goes on where it was. If that has been compacted meanwhile, it begins anew, and every
-//! watch reads its part from etcd's history, or is told that it is gone.
+//! After a lost connection it goes on where it was. If that has been compacted meanwhile, or if etcd's revision went back
+//! (somebody restored a snapshot), it begins anew, and every watch reads its part from etcd's history, or is told that
+//! it is gone.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use store::StoreError;
+use tokio::time::Instant;
 
 use crate::changes::Reader;
 use crate::engine::Engine;
@@ -18,22 +21,30 @@ use crate::stream::One;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
+/// A watch that held for so long was a good one: the next failure is a new one.
+const GOOD: Duration = Duration::from_secs(10);
+
 /// Runs until it is dropped.
 pub(crate) async fn run(engine: Arc<Engine>) {
     let mut reader = Reader::default();
     let mut pause = FIRST_PAUSE;
     loop {
-        let before = engine.recent.reached();
-        let fault = follow(&engine, &mut reader).await;
-        if engine.recent.reached() > before {
+        let (before, began) = (engine.recent.reached(), Instant::now());
+        let Err(end) = follow(&engine, &mut reader).await;
+        if engine.recent.reached() > before || began.elapsed() > GOOD {
             pause = FIRST_PAUSE;
         }
-        tracing::warn!(%fault, "the watch of etcd broke off; going on where it was");
+        if pause == FIRST_PAUSE {
+            tracing::warn!(%end, "the watch of etcd broke off; it is taken up again");
+        }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LAST_PAUSE);
-        if fault == Fault::Compacted {
+        if let End::Gap = end {
             match engine.mark().await {
                 Ok(revision) => {
+                    // What is known of tenants may be of a future that did not happen.
+                    engine.known.clear();
+                    reader = Reader::default();
                     engine.recent.reset(revision);
                     engine.marks.lock().restart(revision);
                     engine.hub.forget();
@@ -44,17 +55,30 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     }
 }
 
-async fn follow(engine: &Engine, reader: &mut Reader) -> Fault {
-    let from = engine.recent.reached() + 1;
-    let mut revisions = match engine.revisions(&engine.keys.everything(), from).await {
-        Ok(revisions) => revisions,
-        Err(fault) => return fault,
-    };
+/// Why the watch ended.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    #[error("{0}")]
+    Away(Fault),
+    /// It cannot be told what happened since.
+    #[error("what happened meanwhile has been compacted, or etcd was restored from an older snapshot")]
+    Gap,
+}
+
+impl From<Fault> for End {
+    fn from(fault: Fault) -> Self {
+        if fault == Fault::Compacted { End::Gap } else { End::Away(fault) }
+    }
+}
+
+async fn follow(engine: &Engine, reader: &mut Reader) -> Result<Infallible, End> {
+    let reached = engine.recent.reached();
+    if engine.now().await? < reached {
+        return Err(End::Gap);
+    }
+    let mut revisions = engine.revisions(&engine.keys.everything(), reached + 1).await?;
     loop {
-        match revisions.next().await {
-            Ok(one) => publish(engine, reader, &one).await,
-            Err(fault) => return fault,
-        }
+        publish(engine, reader, &revisions.next().await?).await;
     }
 }
 

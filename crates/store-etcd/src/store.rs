@@ -13,8 +13,6 @@ use store::{
 
 use crate::Etcd;
 use crate::recent::{next_revision, position_after};
-use crate::transaction::get;
-use crate::wire::Txn;
 
 #[async_trait]
 impl Store for Etcd {
@@ -94,8 +92,7 @@ impl Store for Etcd {
     }
 
     async fn position(&self) -> Result<Position, StoreError> {
-        let answer = self.engine.link.read(Txn::read(vec![get(&self.engine.keys.next())])).await?;
-        Ok(position_after(answer.revision))
+        Ok(position_after(self.engine.now().await?))
     }
 
     async fn create_tenant(

@@ -1,5 +1,7 @@
 //! The store on a real etcd, which is started for each test.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
+
 mod conformance;
 mod life;
 mod opening;

@@ -1,13 +1,14 @@
 //! etcd dies, freezes and comes back.
 
 use std::collections::HashMap;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use store::{Delivery, Revision, Scope, Store, StoreError, TenantId};
+use store::{Delivery, Revision, Scope, Store, StoreError, TenantId, WatchError};
 use store_etcd::{Config, Etcd, Options};
 
 use crate::replicas::{key, next_event, put};
@@ -131,12 +132,12 @@ async fn a_cluster_goes_on_without_any_one_of_its_members() {
     let mut config = members[0].fresh_config();
     config.endpoints = members.iter().map(Server::address).collect();
     nothing_is_lost(&config, async || {
-        for index in 0..3 {
+        for member in &mut members {
             tokio::time::sleep(Duration::from_millis(500)).await;
-            members[index].kill();
+            member.kill();
             tokio::time::sleep(Duration::from_millis(1500)).await;
-            members[index].restart();
-            members[index].wait();
+            member.restart();
+            member.wait();
             tokio::time::sleep(Duration::from_millis(1000)).await;
         }
     })
@@ -183,4 +184,57 @@ async fn while_etcd_is_away_calls_say_so_and_then_work_again() {
         // The watch was there all the time.
         while next_event(&mut watch).await.value != value {}
     }
+}
+
+/// Copies a directory of a server that does not run.
+fn copy(etcd: &Server, from: &str, to: &str) {
+    let (from, to) = (etcd.directory().join(from), etcd.directory().join(to));
+    let _ = std::fs::remove_dir_all(&to);
+    assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn watches_are_cut_when_etcd_is_restored_from_the_past() {
+    let mut etcd = Server::start();
+    let config = etcd.fresh_config();
+    let store = server::open(&config).await;
+    let tenant = store.create_tenant("one", Bytes::new(), vec![]).await.unwrap().id;
+    store.write(tenant, vec![put("a", "kept")]).await.unwrap();
+    etcd.kill();
+    copy(&etcd, "data", "older");
+    etcd.restart();
+    etcd.wait();
+    let mut last = Revision(0);
+    for index in 0..30 {
+        loop {
+            match store.write(tenant, vec![put("a", &index.to_string())]).await {
+                Ok(revision) => break last = revision,
+                Err(StoreError::Unavailable(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    let mut watch = store.watch(tenant, Scope::All, last).await.unwrap();
+    let mut feed = store.follow(vec![], None).await.unwrap();
+    assert!(matches!(watch.next().await, Some(Ok(Delivery::Progress(_)))));
+    let feeding = tokio::spawn(async move { feed.next().await });
+    etcd.kill();
+    copy(&etcd, "older", "data");
+    etcd.restart();
+    etcd.wait();
+    // Who watches has seen what never was, and has to look again.
+    let end = loop {
+        match watch.next().await {
+            Some(Ok(Delivery::Progress(_))) => {}
+            other => break other,
+        }
+    };
+    assert!(matches!(end, Some(Err(WatchError::Compacted { .. }))), "{end:?}");
+    let end = feeding.await.unwrap();
+    assert!(matches!(end, Some(Err(WatchError::Compacted { .. }))), "{end:?}");
+    let page = store.range(tenant, &Scope::All, None, None, 0).await.unwrap();
+    assert_eq!(page.entries[0].value, "kept");
+    let mut watch = store.watch(tenant, Scope::All, page.revision).await.unwrap();
+    store.write(tenant, vec![put("a", "new")]).await.unwrap();
+    assert_eq!(next_event(&mut watch).await.value, "new");
 }
