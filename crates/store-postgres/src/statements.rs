@@ -15,14 +15,16 @@ macro_rules! point {
 }
 
 /// What stood under keys from `$2` to before `$3` at revision `$5`: what still stands, and what a later change
-/// superseded, which is kept with that change.
+/// superseded, which is kept with that change. What is asked of the whole, such as an order and a limit, is asked of
+/// each half too, for the database does not see by itself that it may stop there.
 macro_rules! as_of {
-    () => {
-        " SELECT created, modified, value, key FROM entry
-          WHERE tenant = $1 AND key >= $2 AND key < $3 AND modified <= $5
-          UNION ALL
-          SELECT created, previous, old, key FROM log
-          WHERE tenant = $1 AND key >= $2 AND key < $3 AND previous <= $5 AND revision > $5 "
+    ($of_each:literal) => {
+        concat!(
+            " (SELECT created, modified, value, key FROM entry
+               WHERE tenant = $1 AND key >= $2 AND key < $3 AND modified <= $5 ", $of_each, ")
+              UNION ALL
+              (SELECT created, previous, old, key FROM log
+               WHERE tenant = $1 AND key >= $2 AND key < $3 AND previous <= $5 AND revision > $5 ", $of_each, ") ")
     };
 }
 
@@ -95,7 +97,9 @@ statements! {
 
     RangeAt = concat!(
         "SELECT", point!(), ", NULL::bigint, r.* FROM", living!(),
-        "LEFT JOIN LATERAL (SELECT * FROM (", as_of!(), ") past ORDER BY key LIMIT $4) r ON true
+        "LEFT JOIN LATERAL (
+            SELECT * FROM (", as_of!("ORDER BY key LIMIT $4"), ") past ORDER BY key LIMIT $4
+         ) r ON true
          WHERE t.id = $1 AND t.state = 0");
 
     CountRange = "SELECT (SELECT count(*) FROM entry WHERE tenant = t.id AND key >= $2 AND key < $3)
@@ -232,7 +236,7 @@ statements! {
     /// `$1` source, `$2` and `$3` all keys, `$5` the revision, `$4` the copy.
     CopyEntries = concat!(
         "INSERT INTO entry (tenant, key, created, modified, value)
-         SELECT $4::bigint, key, created, modified, value FROM (", as_of!(), ") past");
+         SELECT $4::bigint, key, created, modified, value FROM (", as_of!(""), ") past");
     CopyTally = concat!(
         "INSERT INTO tally (tenant, kind, entries, bytes)
          SELECT $1::bigint, kind, count(*), sum(bytes) FROM (
