@@ -1,9 +1,9 @@
 //! The one watch of this process: it follows everything below the prefix, whatever the number of tenants and of
 //! watches, and hands it to the fan-out.
 //!
-//! After a lost connection it goes on where it was. If that has been compacted meanwhile, or if etcd's revision went back
-//! (somebody restored a snapshot), it begins anew, and every watch reads its part from etcd's history, or is told that
-//! it is gone.
+//! After a lost connection it goes on where it was. If that has been compacted meanwhile, or if etcd's revision went
+//! back (somebody restored a snapshot), it begins anew, and every watch reads its part from etcd's history, or is told
+//! that it is gone.
 
 use std::convert::Infallible;
 use std::sync::Arc;
