@@ -52,7 +52,9 @@ pub enum OpenError {
 /// The oldest major version of PostgreSQL that is tested and promised.
 const OLDEST: u32 = 15;
 /// What is added for encryption and passwords to the time a host has to answer.
-const HANDSHAKE: Duration = Duration::from_millis(500);
+const HANDSHAKE: Duration = Duration::from_secs(1);
+/// What the first connection may take.
+const FIRST: Duration = Duration::from_secs(10);
 /// Between attempts to reach a database that is away: soon, then less often.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -129,7 +131,16 @@ impl Connector {
 
     /// A connection, however often that has failed lately. For those that keep a pace of their own.
     pub(crate) async fn connect_now(&self, hear: Option<Hear>) -> Result<Connection, OpenError> {
-        let attempt = match timeout(self.patience + HANDSHAKE, self.attempt(hear)).await {
+        self.connect_within(self.patience + HANDSHAKE, hear).await
+    }
+
+    /// The first connection: nobody waits for an answer to a call, so a slow database may take its time.
+    pub(crate) async fn first(&self) -> Result<Connection, OpenError> {
+        self.connect_within(self.patience.max(FIRST), None).await
+    }
+
+    async fn connect_within(&self, limit: Duration, hear: Option<Hear>) -> Result<Connection, OpenError> {
+        let attempt = match timeout(limit, self.attempt(hear)).await {
             Ok(attempt) => attempt,
             Err(_) => Err(OpenError::Unreachable { place: self.place(), why: "it does not answer".into() }),
         };

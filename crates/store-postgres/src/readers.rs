@@ -137,9 +137,23 @@ impl Readers {
             return Ok(connection.clone());
         }
         *held = None;
-        let connection = Arc::new(self.connector.connect().await?);
-        *held = Some(connection.clone());
-        Ok(connection)
+        match self.connector.connect().await {
+            Ok(connection) => {
+                let connection = Arc::new(connection);
+                *held = Some(connection.clone());
+                Ok(connection)
+            }
+            // A database that takes no more connections still serves those it has.
+            Err(fault) => {
+                drop(held);
+                self.any_connection().ok_or(fault)
+            }
+        }
+    }
+
+    fn any_connection(&self) -> Option<Arc<Connection>> {
+        let held = self.slots.iter().filter_map(|slot| slot.connection.try_lock().ok()?.clone());
+        held.into_iter().find(|connection| !connection.is_closed())
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -21,10 +21,15 @@ macro_rules! as_of {
     ($of_each:literal) => {
         concat!(
             " (SELECT created, modified, value, key FROM entry
-               WHERE tenant = $1 AND key >= $2 AND key < $3 AND modified <= $5 ", $of_each, ")
+               WHERE tenant = $1 AND key >= $2 AND key < $3 AND modified <= $5 ",
+            $of_each,
+            ")
               UNION ALL
               (SELECT created, previous, old, key FROM log
-               WHERE tenant = $1 AND key >= $2 AND key < $3 AND previous <= $5 AND revision > $5 ", $of_each, ") ")
+               WHERE tenant = $1 AND key >= $2 AND key < $3 AND previous <= $5 AND revision > $5 ",
+            $of_each,
+            ") "
+        )
     };
 }
 

@@ -102,7 +102,7 @@ impl Postgres {
         let connector = Connector::new(address::parse(address)?, &options.schema, options.patience)?;
         let connector = Arc::new(connector);
         let explain = |fault| connector.explain_fault(fault);
-        let connection = connector.connect_now(None).await?;
+        let connection = connector.first().await?;
         schema::migrate(&connector, &connection).await?;
         let partitions = Arc::new(Partitions::new(connector.clone(), options.partition_lines));
         partitions.make_on(&connection, 0).await.map_err(explain)?;

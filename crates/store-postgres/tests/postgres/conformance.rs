@@ -30,6 +30,8 @@ impl Place {
             // Small enough that the cases need several.
             partition_lines: 1000,
             connections: 4,
+            // A machine that builds beside its tests is slow to let anybody in.
+            patience: Duration::from_secs(10),
             ..Options::default()
         }
     }

@@ -15,7 +15,8 @@ use crate::replicas::{key, put};
 use crate::server::Server;
 
 async fn open(url: &str) -> Arc<Postgres> {
-    let options = Options { progress_interval: Duration::from_millis(100), ..Options::default() };
+    let (progress_interval, patience) = (Duration::from_millis(100), Duration::from_secs(3));
+    let options = Options { progress_interval, patience, ..Options::default() };
     Arc::new(Postgres::open(url, options).await.unwrap())
 }
 

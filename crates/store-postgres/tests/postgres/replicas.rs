@@ -270,10 +270,16 @@ async fn spent_partitions_are_dropped_while_others_write() {
         format!("SELECT count(*) FROM {schema}.log_part"),
         format!("SELECT count(*) FROM pg_inherits WHERE inhparent = '{schema}.log'::regclass"),
     );
-    for _ in 0..50 {
+    // Others have precedence, the database's own housekeeping too: in the end they are gone.
+    let mut left = i64::MAX;
+    for _ in 0..300 {
         store.compact(nothing).await.unwrap();
+        left = place.server.number(&parts).await;
+        if left <= 4 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    let left = place.server.number(&parts).await;
     assert!(left <= 4, "{left} partitions are left of a log of one line");
     assert_eq!(place.server.number(&tables).await, left);
     assert_eq!(store.count(tenant, &Scope::All).await.unwrap(), 10);

@@ -191,13 +191,20 @@ impl Server {
         }
     }
 
-    /// kill -9.
+    /// kill -9, of all of it: what serves a connection would go on for a moment without the rest.
     pub fn kill(&self) {
         if let Some(mut child) =
             self.postmaster.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
         {
+            let children = children_of(child.id());
             let _ = child.kill();
             let _ = child.wait();
+            if !children.is_empty() {
+                let _ = Command::new("kill").arg("-KILL").args(&children).stderr(Stdio::null()).status();
+            }
+            while children.iter().any(|pid| Path::new("/proc").join(pid).join("exe").exists()) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
         }
     }
 
@@ -241,6 +248,18 @@ impl Drop for Server {
         let _ = std::fs::remove_file(lock);
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+fn children_of(parent: u32) -> Vec<String> {
+    let line = format!("PPid:\t{parent}");
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter(|process| {
+            let status = std::fs::read_to_string(process.path().join("status")).unwrap_or_default();
+            status.lines().any(|of| of == line)
+        })
+        .map(|process| process.file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 /// A name for a schema that no other test of this process has.
