@@ -135,13 +135,13 @@ impl Pool {
 
     /// The schemas of a program, which is started for the purpose if nobody has before. `digest` names its content.
     pub async fn catalogue(&self, launch: &Launch, digest: &str) -> Result<Arc<Catalogue>, PluginError> {
-        if let Some(known) = self.shared.catalogues.get(digest) {
-            return Ok(known);
-        }
         let settings = &self.shared.settings;
-        let provider = Provider::start(launch, settings.limits, &settings.directory, None).await?;
-        self.shared.catalogues.insert(digest.to_owned(), provider.catalogue().clone());
-        Ok(provider.catalogue().clone())
+        // However many ask at once, one process is started.
+        let asked = async {
+            let provider = Provider::start(launch, settings.limits, &settings.directory, None).await?;
+            Ok(provider.catalogue().clone())
+        };
+        self.shared.catalogues.get_or_insert_async(digest, asked).await
     }
 
     /// A provider with this configuration: one that runs already, or a new one.

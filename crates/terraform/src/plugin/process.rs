@@ -160,6 +160,13 @@ impl Process {
         let line = match tokio::time::timeout(limits.start, handshake).await {
             Ok(Some(line)) => line,
             Ok(None) => {
+                // Why, it says on the other output, perhaps a moment later.
+                let last = async {
+                    while let Some(line) = stderr.next().await {
+                        said = line;
+                    }
+                };
+                let _ = tokio::time::timeout(FAREWELL, last).await;
                 let status = end(&mut child, id).await;
                 let said = said.chars().take(300).collect::<String>();
                 let said = if said.is_empty() { said } else { format!(": {said}") };

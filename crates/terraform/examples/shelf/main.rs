@@ -1,0 +1,103 @@
+//! A provider for tests: things on a shelf, each a file in a directory.
+//!
+//! It is what a Go provider looks like from outside: protocol 5, gRPC over a unix socket, mutual TLS with P-521 keys,
+//! every field of the handshake. The gRPC is written out here on hyper, so that host and provider do not share their
+//! mistakes. It misbehaves on demand: `FAULT` in its environment for the time before it is configured, and the file
+//! `fault` on the shelf for any call after.
+
+// It talks to its host on standard output.
+#![allow(clippy::print_stdout)]
+
+mod serve;
+mod thing;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use serve::{Identity, Reply};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let fault = std::env::var("FAULT").unwrap_or_default();
+    if std::env::var("TF_PLUGIN_MAGIC_COOKIE").is_err() {
+        eprintln!("This is a plugin, and not meant to be run by hand.");
+        std::process::exit(1);
+    }
+    match fault.as_str() {
+        "hang-start" => std::future::pending::<()>().await,
+        "exit" => {
+            eprintln!("the shelf is closed");
+            std::process::exit(3);
+        }
+        "not-a-plugin" => {
+            println!("Hello, world!");
+            std::future::pending::<()>().await;
+        }
+        "protocol-4" => {
+            println!("1|4|unix|/nowhere|grpc|");
+            std::future::pending::<()>().await;
+        }
+        "flood" => {
+            std::thread::spawn(|| {
+                let line = "x".repeat(1 << 16);
+                loop {
+                    if writeln!(std::io::stderr(), "{line}").is_err() || writeln!(std::io::stdout()).is_err()
+                    {
+                        return;
+                    }
+                }
+            });
+        }
+        _ => {}
+    }
+    let directory = PathBuf::from(std::env::var("PLUGIN_UNIX_SOCKET_DIR").expect("a directory for sockets"));
+    let path = directory.join("shelf.sock");
+    let listener = tokio::net::UnixListener::bind(&path).expect("a socket");
+    let identity = Identity::generate(&std::env::var("PLUGIN_CLIENT_CERT").expect("a client certificate"));
+    // With flooding this is not the first line on its own; a lock makes it one.
+    let handshake = format!("1|5|unix|{}|grpc|{}\n", path.display(), identity.announced());
+    std::io::stdout().lock().write_all(handshake.as_bytes()).expect("a host");
+    let shelf = Arc::new(Shelf { directory: OnceLock::new(), fault });
+    serve::serve(listener, identity, move |method, body| {
+        let shelf = shelf.clone();
+        async move { shelf.answer(&method, body).await }
+    })
+    .await;
+}
+
+/// The provider: where its things are, once it is configured.
+pub struct Shelf {
+    directory: OnceLock<PathBuf>,
+    fault: String,
+}
+
+impl Shelf {
+    /// What goes wrong in this call, if anything: `fault` holds lines of `Method: fault`.
+    fn fault_of(&self, method: &str) -> Option<String> {
+        let file = self.directory.get().map(|directory| directory.join("fault"));
+        let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+        let faults = text.lines().chain(self.fault.lines()).filter_map(|line| line.split_once(": "));
+        faults.filter(|(name, _)| *name == method).map(|(_, fault)| fault.to_owned()).next()
+    }
+
+    async fn answer(&self, method: &str, body: Vec<u8>) -> Reply {
+        let fault = self.fault_of(method);
+        match fault.as_deref() {
+            Some("hang") => std::future::pending::<()>().await,
+            Some("die") => std::process::exit(42),
+            Some("panic") => panic!("the shelf fell down"),
+            Some("fail") => return Reply::Failure(13, "the shelf is out of order".into()),
+            Some("garbage") => return Reply::Message(vec![0xff; 40]),
+            Some("huge") => return Reply::Message(vec![0x0a; 100 << 20]),
+            _ => {}
+        }
+        let reply = thing::answer(self, method, &body, fault.as_deref());
+        let creates = method == "ApplyResourceChange" && thing::creates(&body);
+        if fault.as_deref() == Some("die-after") || (creates && fault.as_deref() == Some("die-after-create"))
+        {
+            std::process::exit(43);
+        }
+        reply
+    }
+}

@@ -1,0 +1,235 @@
+//! Definitions of kinds, made from a provider's schemas as Kubeform's are: the same group, names and shape.
+//!
+//! A definition and its schema are apart: all tenants share the rows, and a schema is made only when an object of the
+//! kind is met.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::names::{API_VERSION, FieldNames, KindName};
+use crate::schema::{Block, Member, Nested, Nesting, Schema, Shape};
+use crate::shape::{is_timeouts, names};
+use crate::value::Type;
+
+/// The group of the kinds that are not any provider's.
+pub const GROUP: &str = "terraform.hangar.dev";
+/// One kind for all types, for those who want no kind per type.
+pub const GENERIC_KIND: &str = "Resource";
+pub const GENERIC_PLURAL: &str = "resources";
+
+/// A `CustomResourceDefinition` without schemas.
+pub fn of_type(kind: &KindName) -> Json {
+    let columns = json!([
+        {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    ]);
+    definition(&kind.group, &kind.kind, &kind.plural, "Namespaced", &columns)
+}
+
+pub fn generic() -> Json {
+    let columns = json!([
+        {"name": "Type", "type": "string", "jsonPath": ".spec.type"},
+        {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    ]);
+    definition(GROUP, GENERIC_KIND, GENERIC_PLURAL, "Namespaced", &columns)
+}
+
+fn definition(group: &str, kind: &str, plural: &str, scope: &str, columns: &Json) -> Json {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": {
+                "kind": kind, "listKind": format!("{kind}List"), "plural": plural,
+                "singular": kind.to_ascii_lowercase(),
+            },
+            "versions": [{
+                "name": API_VERSION, "served": true, "storage": true,
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": columns,
+            }],
+        },
+    })
+}
+
+/// The `openAPIV3Schema` of a type's kind.
+pub fn schema_of_type(schema: &Schema) -> Json {
+    let mut resource = block(&schema.block, true, true);
+    // Whoever takes over an object has its id here, whatever the provider says about it.
+    resource["properties"]["id"] = json!({"type": "string"});
+    whole(Map::from_iter([("resource".to_owned(), resource)]), &["resource", "providerRef"])
+}
+
+/// The same for the kind of all types; the provider's schema is checked when the object is looked at.
+pub fn generic_schema() -> Json {
+    let own = Map::from_iter([
+        ("provider".to_owned(), json!({"type": "string", "minLength": 1})),
+        ("type".to_owned(), json!({"type": "string", "minLength": 1})),
+        ("resource".to_owned(), anything()),
+    ]);
+    whole(own, &["provider", "type", "resource"])
+}
+
+fn anything() -> Json {
+    json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
+fn whole(own: Map<String, Json>, required: &[&str]) -> Json {
+    let reference = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    let mut spec = Map::from_iter([
+        // What the controller writes; it has the shape of the resource.
+        ("state".to_owned(), anything()),
+        ("providerRef".to_owned(), reference.clone()),
+        ("secretRef".to_owned(), reference.clone()),
+        ("backendRef".to_owned(), reference),
+        ("terminationPolicy".to_owned(), json!({"type": "string", "enum": ["", "Delete", "DoNotTerminate"]})),
+        ("updatePolicy".to_owned(), json!({"type": "string", "enum": ["", "Destroy", "DoNotDestroy"]})),
+    ]);
+    spec.extend(own);
+    let condition = json!({
+        "type": "object",
+        "required": ["type", "status"],
+        "properties": {
+            "type": {"type": "string"}, "status": {"type": "string"}, "reason": {"type": "string"},
+            "message": {"type": "string"}, "lastTransitionTime": {"type": "string", "format": "date-time"},
+            "observedGeneration": {"type": "integer", "format": "int64"},
+        },
+    });
+    json!({
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": {"type": "object", "properties": spec, "required": required},
+            "status": {
+                "type": "object",
+                "properties": {
+                    "observedGeneration": {"type": "integer", "format": "int64"},
+                    "phase": {"type": "string"},
+                    "conditions": {"type": "array", "items": condition},
+                },
+            },
+        },
+        "required": ["spec"],
+    })
+}
+
+fn block(of: &Block, top: bool, with_required: bool) -> Json {
+    let names = names(of, top);
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for (name, member) in &of.members {
+        // What is secret is in a Secret.
+        if member.is_secret() {
+            continue;
+        }
+        let field = names.field(name).unwrap_or(name).to_owned();
+        if member.required && with_required && !member.computed {
+            required.push(field.clone());
+        }
+        let schema = if is_timeouts(name, member, top) { timeouts(member) } else { shape(&member.shape) };
+        properties.insert(field, schema);
+    }
+    let mut json = json!({"type": "object", "properties": properties});
+    if !required.is_empty() {
+        json["required"] = json!(required);
+    }
+    json
+}
+
+fn shape(of: &Shape) -> Json {
+    match of {
+        Shape::Plain(ty) => plain(ty),
+        Shape::Nested(nested) => nested_schema(nested),
+    }
+}
+
+fn nested_schema(nested: &Nested) -> Json {
+    let inner = block(&nested.block, false, true);
+    match nested.nesting {
+        Nesting::Map => json!({"type": "object", "additionalProperties": inner}),
+        _ if nested.is_one() => inner,
+        _ => {
+            let mut list = json!({"type": "array", "items": inner});
+            if nested.min_items > 0 {
+                list["minItems"] = nested.min_items.into();
+            }
+            if nested.max_items > 0 {
+                list["maxItems"] = nested.max_items.into();
+            }
+            list
+        }
+    }
+}
+
+fn plain(ty: &Type) -> Json {
+    match ty {
+        Type::String => json!({"type": "string"}),
+        Type::Bool => json!({"type": "boolean"}),
+        Type::Number => json!({"type": "number"}),
+        Type::Dynamic => json!({"x-kubernetes-preserve-unknown-fields": true}),
+        Type::List(element) | Type::Set(element) => json!({"type": "array", "items": plain(element)}),
+        Type::Map(element) => json!({"type": "object", "additionalProperties": plain(element)}),
+        Type::Tuple(_) => json!({"type": "array", "items": {"x-kubernetes-preserve-unknown-fields": true}}),
+        Type::Object { attributes, .. } => {
+            let names = FieldNames::new(attributes.keys(), false);
+            let properties =
+                attributes.iter().map(|(name, ty)| (names.field(name).unwrap_or(name).to_owned(), plain(ty)));
+            json!({"type": "object", "properties": properties.collect::<Map<_, _>>()})
+        }
+    }
+}
+
+/// Nanoseconds, as Kubeform has them.
+fn timeouts(member: &Member) -> Json {
+    let Shape::Nested(nested) = &member.shape else { return shape(&member.shape) };
+    let nanoseconds = || json!({"type": "integer", "format": "int64"});
+    let properties = nested.block.members.keys().map(|name| (name.clone(), nanoseconds()));
+    json!({"type": "object", "properties": properties.collect::<Map<_, _>>()})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::tests::thing;
+
+    #[test]
+    fn a_kind() {
+        let definition = of_type(&KindName::of_type("linode_instance_ip"));
+        assert_eq!(definition["metadata"]["name"], "ips.instance.linode.kubeform.com");
+        let schema = schema_of_type(&thing());
+        let resource = &schema["properties"]["spec"]["properties"]["resource"];
+        let fields: Vec<&String> = resource["properties"].as_object().unwrap().keys().collect();
+        assert_eq!(
+            fields,
+            [
+                "disk",
+                "extra",
+                "gate",
+                "id",
+                "name",
+                "network",
+                "note",
+                "on",
+                "owner",
+                "rule",
+                "size",
+                "subnetIDS",
+                "tags",
+                "timeouts"
+            ]
+        );
+        assert_eq!(resource["required"], json!(["name"]));
+        assert_eq!(resource["properties"]["network"]["properties"]["subnet"], json!({"type": "string"}));
+        assert_eq!(resource["properties"]["rule"]["items"]["required"], json!(["port"]));
+        let disk = &resource["properties"]["disk"]["items"]["properties"];
+        assert_eq!(disk["diskID"], json!({"type": "string"}));
+        assert_eq!(resource["properties"]["owner"]["properties"], json!({"userID": {"type": "string"}}));
+        let create = &resource["properties"]["timeouts"]["properties"]["create"];
+        assert_eq!(create["type"], "integer");
+    }
+}

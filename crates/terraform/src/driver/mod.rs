@@ -1,0 +1,577 @@
+//! The driver: resources of any provider, for the engine that all clouds share.
+//!
+//! What there is is judged by the provider itself, by Read and Plan; states are never compared with objects. The
+//! whole state is kept beside the object (see [`kept`]), the visible part of it in `spec.state`, its secrets in the
+//! object's Secret.
+
+mod failures;
+mod kept;
+mod telling;
+mod wanted;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use objects::{CompactString, Value as Json, meta};
+use provision::{
+    Change, Class, Connection, Deleted, Driver, Facts, Failure, Intent, LimitKey, Made, Observation,
+    Observed, OperationType, Plan, Readiness, Record, Recovery, Subject, Surroundings, Updated,
+};
+use serde_json::json;
+
+use crate::change;
+use crate::diagnostic::Path;
+use crate::dialect::{IMPORT_ID, IMPORT_IDENTITY};
+use crate::plugin::{Applied, IdentitySchema, ImportBy, Lease, Planned, PluginError, Pool, State};
+use crate::registry::{Registry, Served};
+use crate::schema::Schema;
+use crate::shape;
+use crate::value::Value;
+use kept::{Kept, KeptResource, Place, Seal};
+use wanted::Secrets;
+
+pub struct Terraform {
+    registry: Arc<Registry>,
+    pool: Pool,
+    seal: Seal,
+}
+
+/// A configured provider, and the type of the object's resource.
+pub struct Configured {
+    lease: Lease,
+    pool: Pool,
+    provider: Arc<Served>,
+    type_name: String,
+    schema: Arc<Schema>,
+    limit: LimitKey,
+    /// Of the provider's configuration: kept out of messages.
+    redactions: Vec<String>,
+}
+
+impl Connection for Configured {
+    fn limit(&self, _: &Facts) -> LimitKey {
+        self.limit.clone()
+    }
+
+    fn display(&self) -> String {
+        format!("{} ({})", self.type_name, self.provider.name)
+    }
+}
+
+/// What one call of a pass leaves to the next.
+pub struct Note {
+    state: State,
+    kept: Kept,
+    config: Value,
+    planned: Option<Planned>,
+    secrets: Secrets,
+}
+
+type Looking<'a> = Subject<'a, Configured>;
+
+impl Terraform {
+    /// `key` is the installation's; states are sealed with it.
+    pub fn new(registry: Arc<Registry>, pool: Pool, key: &[u8; 32]) -> Result<Terraform, Failure> {
+        Ok(Terraform { registry, pool, seal: Seal::new(key)? })
+    }
+
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// The provider of an object and the type of its resource.
+    fn served(&self, facts: &Facts, object: &Json) -> Result<(Arc<Served>, String), Failure> {
+        let kind = self.registry.kind(&facts.resource);
+        let kind =
+            kind.ok_or_else(|| Failure::recoverable("the provider of this kind is not there any more"))?;
+        if let Some(of) = &kind.of {
+            return Ok(of.clone());
+        }
+        let text = |pointer: &str| object.pointer(pointer).and_then(Json::as_str).unwrap_or_default();
+        let (name, type_name) = (text("/spec/provider"), text("/spec/type"));
+        let provider = self.registry.provider(name).ok_or_else(|| {
+            Failure::recoverable(format!("there is no Provider {name:?} that is ready")).at("spec.provider")
+        })?;
+        Ok((provider, type_name.to_owned()))
+    }
+
+    /// What the provider is configured with, from the Secret that the object names.
+    async fn configuration(&self, around: &Surroundings<'_>, provider: &Served) -> Result<Json, Failure> {
+        let namespace = meta::namespace(around.object);
+        let name = around.object.pointer("/spec/providerRef/name").and_then(Json::as_str).unwrap_or_default();
+        if name.is_empty() {
+            if provider.catalogue.provider.block.members.values().any(|member| member.required) {
+                let message = "the provider needs a configuration; name a Secret with the key \"provider\"";
+                return Err(Failure::terminal(message).at("spec.providerRef.name"));
+            }
+            return Ok(json!({}));
+        }
+        let secret = around.reader.get("secrets", namespace, name).await?;
+        let secret = secret.ok_or_else(|| {
+            Failure::recoverable(format!("Secret {namespace}/{name} does not exist")).at("spec.providerRef")
+        })?;
+        let config = wanted::key(&secret, "provider")?;
+        config.ok_or_else(|| {
+            let message = format!("Secret {namespace}/{name} has no key \"provider\"");
+            Failure::recoverable(message).at("spec.providerRef")
+        })
+    }
+
+    fn place<'a>(subject: &'a Looking<'_>) -> Place<'a> {
+        Place { control_plane: subject.control_plane, facts: subject.facts, object: subject.object }
+    }
+
+    async fn secrets(subject: &Looking<'_>) -> Result<Secrets, Failure> {
+        Secrets::read(subject.reader, subject.object, &subject.connection.provider_word()).await
+    }
+
+    /// A call of the provider: limited, counted, and judged.
+    async fn call<T>(
+        subject: &Looking<'_>,
+        purpose: OperationType,
+        name: &str,
+        secrets: &Secrets,
+        call: impl Future<Output = Result<T, PluginError>>,
+    ) -> Result<T, Failure> {
+        let connection = subject.connection;
+        let changing = name == "ApplyResourceChange";
+        let called = async {
+            let answer = connection.lease.judge(call.await);
+            if answer.is_ok() {
+                connection.pool.succeeded(&connection.lease);
+            }
+            answer.map_err(|error| failures::failure(error, Some(&connection.schema.block), changing))
+        };
+        let answer = subject.calls.make(purpose, name, called).await;
+        answer.map_err(|failure| connection.redact(failure, secrets))
+    }
+
+    /// The state that is known of the resource, kept here or by Kubeform or not at all yet; not looked at.
+    async fn known(
+        &self,
+        subject: &Looking<'_>,
+        secrets: &Secrets,
+    ) -> Result<(Kept, Option<State>), Failure> {
+        let connection = subject.connection;
+        let kept = Self::place(subject).load(subject.reader, &self.seal).await?;
+        if let Some(resource) = &kept.resource {
+            if let Some(state) = resource.state(&connection.schema, connection.identity()) {
+                return Ok((kept, Some(state)));
+            }
+            let (version, json) = (resource.schema_version, resource.attributes.clone());
+            let upgrade = connection.lease.upgrade(&connection.type_name, version, json.as_bytes());
+            let value =
+                Self::call(subject, OperationType::ReadOne, "UpgradeResourceState", secrets, upgrade).await?;
+            let identity = resource.identity(connection.identity());
+            let state = State { value, private: resource.private_bytes(), identity };
+            return Ok((kept, Some(state)));
+        }
+        if kept.creating.is_some() {
+            return Ok((kept, None));
+        }
+        if let Some(value) = wanted::kubeform_state(&connection.schema.block, subject.object, secrets)? {
+            return Ok((kept, Some(State { value, ..State::none() })));
+        }
+        let state = self.import(subject, secrets).await?;
+        Ok((kept, state))
+    }
+
+    /// What the object names as its resource, if it does.
+    async fn import(&self, subject: &Looking<'_>, secrets: &Secrets) -> Result<Option<State>, Failure> {
+        let connection = subject.connection;
+        let object = subject.object;
+        let by = if let Some(text) = meta::annotation(object, IMPORT_IDENTITY) {
+            let wrong = |why: String| Failure::terminal(format!("annotation {IMPORT_IDENTITY}: {why}"));
+            let schema = connection.lease.catalogue().identity(&connection.type_name);
+            let schema = schema.ok_or_else(|| wrong("the provider knows no identity of this type".into()))?;
+            let identity = Value::from_state_json(text.as_bytes(), &schema.ty);
+            ImportBy::Identity(identity.map_err(|error| wrong(error.to_string()))?)
+        } else {
+            let own = object.pointer("/spec/resource/id").and_then(Json::as_str);
+            match meta::annotation(object, IMPORT_ID).or(own).filter(|id| !id.is_empty()) {
+                Some(id) => ImportBy::Id(id.to_owned()),
+                None => return Ok(None),
+            }
+        };
+        let import = connection.lease.import(&connection.type_name, &by);
+        let found =
+            Self::call(subject, OperationType::ReadOne, "ImportResourceState", secrets, import).await?;
+        let found = found.into_iter().find(|found| found.type_name == connection.type_name);
+        let found = found.ok_or_else(|| Failure::recoverable("the provider found nothing to import"))?;
+        Ok(Some(found.state))
+    }
+
+    async fn keep(&self, subject: &Looking<'_>, kept: &Kept) -> Result<(), Failure> {
+        let Some(client) = subject.client else { return Ok(()) };
+        Self::place(subject).save(client, &self.seal, kept).await
+    }
+
+    /// What changed is kept, and the Secret of the object says what is secret of it.
+    async fn settle(
+        &self,
+        subject: &Looking<'_>,
+        before: &Kept,
+        state: &State,
+        made_by: Option<String>,
+        tainted: bool,
+        secrets: &Secrets,
+    ) -> Result<Kept, Failure> {
+        let connection = subject.connection;
+        let resource = KeptResource::new(
+            &connection.type_name,
+            &connection.schema,
+            connection.identity(),
+            state,
+            tainted,
+        )?;
+        let made_by = made_by.or_else(|| before.made_by.clone());
+        let kept = Kept { creating: None, made_by, resource: Some(resource) };
+        if kept != *before {
+            self.keep(subject, &kept).await?;
+        }
+        telling::secrets(subject, state, secrets).await?;
+        Ok(kept)
+    }
+
+    fn observed(subject: &Looking<'_>, note: Note) -> Box<Observed<Note>> {
+        Box::new(Observed {
+            spec: json!({
+                "resource": wanted::wishes(&subject.connection.schema.block, &note.state.value),
+                "state": shape::shown(&subject.connection.schema.block, &note.state.value),
+            }),
+            status: json!({}),
+            arn: None,
+            readiness: Readiness::Ready,
+            note,
+        })
+    }
+
+    /// Asks for a change, and keeps what came of it whatever else is wrong.
+    async fn apply(
+        &self,
+        subject: &Looking<'_>,
+        prior: &State,
+        planned: &Planned,
+        config: &Value,
+        secrets: &Secrets,
+        purpose: OperationType,
+    ) -> Result<Applied, Failure> {
+        let connection = subject.connection;
+        let time = telling::timeout(subject.object, purpose);
+        let apply = connection.lease.apply(&connection.type_name, prior, planned, config, time);
+        Self::call(subject, purpose, "ApplyResourceChange", secrets, apply).await
+    }
+}
+
+impl Configured {
+    fn identity(&self) -> Option<&IdentitySchema> {
+        self.provider.catalogue.identity(&self.type_name).map(|schema| &**schema)
+    }
+
+    /// The first word of the type: what Kubeform calls the provider.
+    fn provider_word(&self) -> String {
+        self.type_name.split('_').next().unwrap_or_default().to_owned()
+    }
+
+    fn redact(&self, failure: Failure, secrets: &Secrets) -> Failure {
+        let failure = failures::redact(failure, &self.redactions);
+        failures::redact(failure, &secrets.texts())
+    }
+
+    fn refused(&self, applied: &Applied, secrets: &Secrets) -> Option<Failure> {
+        let diagnostics = &applied.diagnostics;
+        diagnostics.has_errors().then(|| {
+            let failure = failures::refused(diagnostics, Some(&self.schema.block), Class::Recoverable);
+            self.redact(failure, secrets)
+        })
+    }
+}
+
+#[async_trait]
+impl Driver for Terraform {
+    type Connection = Configured;
+    type Note = Note;
+
+    fn name(&self) -> &'static str {
+        "terraform"
+    }
+
+    fn watched(&self) -> Vec<CompactString> {
+        vec!["secrets".into()]
+    }
+
+    fn kinds(&self) -> Vec<CompactString> {
+        self.registry.kinds()
+    }
+
+    fn facts(&self, kind: &str) -> Option<Arc<Facts>> {
+        self.registry.kind(kind).map(|kind| kind.facts.clone())
+    }
+
+    async fn connect(&self, around: &Surroundings<'_>) -> Result<Arc<Configured>, Failure> {
+        let policy = around.object.pointer("/spec/terminationPolicy").and_then(Json::as_str);
+        if meta::is_deleting(around.object) && policy == Some("DoNotTerminate") {
+            let (kind, namespace, name) =
+                (meta::kind(around.object), meta::namespace(around.object), meta::name(around.object));
+            let message = format!(
+                "{} {:?} can't be terminated. To delete, change spec.terminationPolicy to Delete",
+                kind.to_lowercase(),
+                format!("{namespace}/{name}")
+            );
+            return Err(Failure::terminal(message));
+        }
+        let (provider, type_name) = self.served(around.facts, around.object)?;
+        let schema = provider.catalogue.resource(&type_name);
+        let schema = schema.map_err(|error| failures::failure(error, None, false).at("spec.type"))?;
+        let json = self.configuration(around, &provider).await?;
+        let mut redactions = Vec::new();
+        wanted::texts(&json, &mut redactions);
+        let block = &provider.catalogue.provider.block;
+        let empty = shape::desired(block, &json!({})).map_err(|error| failures::field(&error))?;
+        let config = shape::with_secrets(block, empty, &json).map_err(|error| {
+            Failure::terminal(format!("the provider's configuration: {error}")).at("spec.providerRef")
+        })?;
+        let lease = self.pool.lease(&provider.launch, &provider.digest, &config).await;
+        let lease = lease.map_err(|error| {
+            // A configuration that is refused is the Secret's fault, which is looked at again when it changes.
+            let failure = failures::failure(error, None, false);
+            failures::redact(failure, &redactions).at("spec.providerRef")
+        })?;
+        let process = lease.process_id().unwrap_or_default().to_string();
+        let limit = LimitKey::of(["terraform", provider.name.as_str(), process.as_str()]);
+        let pool = self.pool.clone();
+        Ok(Arc::new(Configured { lease, pool, provider, type_name, schema, limit, redactions }))
+    }
+
+    fn identify(&self, _: &Facts, _: &BTreeMap<String, String>, _: &mut Json) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn observe(&self, subject: &Looking<'_>) -> Result<Observation<Note>, Failure> {
+        let connection = subject.connection;
+        let secrets = match Self::secrets(subject).await {
+            Ok(secrets) => secrets,
+            // Without it nothing can be planned, but what is there can be deleted.
+            Err(_) if meta::is_deleting(subject.object) => Secrets::default(),
+            Err(failure) => return Err(failure),
+        };
+        let (kept, state) = self.known(subject, &secrets).await?;
+        let Some(state) = state else { return Ok(Observation::Absent) };
+        let read = connection.lease.read(&connection.type_name, &state);
+        let read = Self::call(subject, OperationType::ReadOne, "ReadResource", &secrets, read).await?;
+        if let Some(deferral) = read.deferred {
+            return Err(Failure::waiting(
+                Duration::from_secs(30),
+                format!("the provider waits: {}", deferral.0),
+            ));
+        }
+        let Some(state) = read.state else { return Ok(Observation::Absent) };
+        let tainted = kept.resource.as_ref().is_some_and(|resource| resource.tainted);
+        let kept = self.settle(subject, &kept, &state, None, tainted, &secrets).await?;
+        let note = Note { state, kept, config: Value::Null, planned: None, secrets };
+        Ok(Observation::Present(Self::observed(subject, note)))
+    }
+
+    async fn plan(
+        &self,
+        subject: &Looking<'_>,
+        observed: Option<&Observed<Note>>,
+    ) -> Result<Plan<Note>, Failure> {
+        let connection = subject.connection;
+        let block = &connection.schema.block;
+        let secrets = match observed {
+            Some(observed) => observed.note.secrets.clone(),
+            None => Self::secrets(subject).await?,
+        };
+        let config = wanted::config(block, subject.desired, &secrets)?;
+        let validate = connection.lease.validate(&connection.type_name, &config);
+        let checked =
+            Self::call(subject, OperationType::ReadOne, "ValidateResourceConfig", &secrets, validate).await?;
+        if checked.has_errors() {
+            let failure = failures::refused(&checked, Some(block), Class::Terminal);
+            return Err(connection.redact(failure, &secrets));
+        }
+        let none = State::none();
+        let prior = observed.map_or(&none, |observed| &observed.note.state);
+        let proposed = change::proposed(block, &prior.value, &config);
+        let plan = connection.lease.plan(&connection.type_name, prior, &proposed, &config);
+        let planned =
+            Self::call(subject, OperationType::ReadOne, "PlanResourceChange", &secrets, plan).await?;
+        if let Some(deferral) = planned.deferred {
+            return Err(Failure::waiting(
+                Duration::from_secs(30),
+                format!("the provider waits: {}", deferral.0),
+            ));
+        }
+        let tainted =
+            observed.and_then(|observed| observed.note.kept.resource.as_ref()).is_some_and(|r| r.tainted);
+        let mut changes = Vec::new();
+        if observed.is_some() {
+            changes = differences(block, &prior.value, &planned);
+            if tainted {
+                let reason = json!("its creation failed half-way");
+                let replaced = Change::new("spec.resource", reason, Json::Null);
+                changes.push(Change { replaces: true, ..replaced });
+            }
+        }
+        let calls = vec![format!("{}:ApplyResourceChange", connection.type_name)];
+        let kept = observed.map(|observed| observed.note.kept.clone()).unwrap_or_default();
+        let note = Note { state: prior.clone(), kept, config, planned: Some(planned), secrets };
+        Ok(Plan::new(changes, calls, note))
+    }
+
+    async fn create(
+        &self,
+        subject: &Looking<'_>,
+        intent: &Intent,
+        plan: &Plan<Note>,
+    ) -> Result<Made, Failure> {
+        let connection = subject.connection;
+        let note = &plan.note;
+        let Some(planned) = &note.planned else { return Err(Failure::recoverable("nothing was planned")) };
+        // From here on it is not known whether there is a resource, until its state is kept.
+        let creating = Kept { creating: Some(intent.token.clone()), ..Kept::default() };
+        self.keep(subject, &creating).await?;
+        let none = State::none();
+        let purpose = OperationType::Create;
+        let applied = self.apply(subject, &none, planned, &note.config, &note.secrets, purpose).await?;
+        let failure = connection.refused(&applied, &note.secrets);
+        let Some(state) = applied.state else {
+            self.keep(subject, &Kept::default()).await?;
+            return Err(
+                failure.unwrap_or_else(|| Failure::recoverable("the provider says that it made nothing"))
+            );
+        };
+        let token = Some(intent.token.clone());
+        let settled = self.settle(subject, &creating, &state, token, failure.is_some(), &note.secrets).await;
+        if let Err(failure) = settled {
+            // Made, and not kept: the intent stays open, and the token in the Secret says so.
+            return Err(Failure { ambiguous: true, ..failure });
+        }
+        Ok(Made { record: telling::record(subject, &state), failure })
+    }
+
+    async fn update(
+        &self,
+        subject: &Looking<'_>,
+        observed: &Observed<Note>,
+        plan: &Plan<Note>,
+    ) -> Result<Updated<Note>, Failure> {
+        let connection = subject.connection;
+        let Some(planned) = &plan.note.planned else {
+            return Err(Failure::recoverable("nothing was planned"));
+        };
+        let (prior, secrets) = (&observed.note.state, &plan.note.secrets);
+        let purpose = OperationType::Update;
+        let applied = self.apply(subject, prior, planned, &plan.note.config, secrets, purpose).await?;
+        let failure = connection.refused(&applied, secrets);
+        // After an error without a state, what was there is still there.
+        let Some(state) = applied.state else {
+            return Err(failure.unwrap_or_else(|| Failure::recoverable("the provider says that it is gone")));
+        };
+        let kept = self.settle(subject, &observed.note.kept, &state, None, false, secrets).await?;
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let record = telling::record(subject, &state);
+        let note = Note { state, kept, config: Value::Null, planned: None, secrets: secrets.clone() };
+        Ok(Updated { record, observed: Some(Self::observed(subject, note)), after: None })
+    }
+
+    async fn delete(&self, subject: &Looking<'_>, observed: &Observed<Note>) -> Result<Deleted, Failure> {
+        let connection = subject.connection;
+        let (prior, secrets) = (&observed.note.state, &observed.note.secrets);
+        let mut planned = Planned {
+            state: Value::Null,
+            private: prior.private.clone(),
+            identity: None,
+            replace: Vec::new(),
+            deferred: None,
+            lenient: false,
+            warnings: Default::default(),
+        };
+        if connection.lease.catalogue().capabilities.plan_destroy {
+            let plan = connection.lease.plan(&connection.type_name, prior, &Value::Null, &Value::Null);
+            let asked =
+                Self::call(subject, OperationType::Delete, "PlanResourceChange", secrets, plan).await?;
+            planned.private = asked.private;
+        }
+        let purpose = OperationType::Delete;
+        let applied = self.apply(subject, prior, &planned, &Value::Null, secrets, purpose).await?;
+        if let Some(failure) = connection.refused(&applied, secrets) {
+            return Err(failure);
+        }
+        telling::forget_secrets(subject, secrets).await?;
+        if let Some(client) = subject.client {
+            Self::place(subject).remove(client).await?;
+        }
+        Ok(Deleted::Gone)
+    }
+
+    async fn recover(&self, subject: &Looking<'_>, intent: &Intent) -> Result<Recovery, Failure> {
+        let connection = subject.connection;
+        let kept = Self::place(subject).load(subject.reader, &self.seal).await?;
+        if kept.made_by.as_deref() == Some(&intent.token)
+            && let Some(state) = kept
+                .resource
+                .as_ref()
+                .and_then(|resource| resource.state(&connection.schema, connection.identity()))
+        {
+            return Ok(Recovery::Made(telling::record(subject, &state)));
+        }
+        if kept.creating.as_deref() != Some(&intent.token) {
+            // The provider was never asked.
+            return Ok(Recovery::NotMade);
+        }
+        let secrets = Self::secrets(subject).await?;
+        if let Some(state) = self.import(subject, &secrets).await? {
+            // A user found it and says which one it is.
+            let token = Some(intent.token.clone());
+            self.settle(subject, &kept, &state, token, false, &secrets).await?;
+            return Ok(Recovery::Made(telling::record(subject, &state)));
+        }
+        let type_name = &connection.type_name;
+        Ok(Recovery::Unknown(format!(
+            "the provider was asked to create a {type_name} and its answer was lost; if it exists, set the \
+             annotation {IMPORT_ID} to its id"
+        )))
+    }
+
+    /// The id and the state, as they were last seen.
+    fn shown(&self, subject: &Looking<'_>, observed: &Observed<Note>) -> Record {
+        telling::record(subject, &observed.note.state)
+    }
+
+    fn forgotten(&self, _: &Looking<'_>) -> Record {
+        Record { spec: json!({"resource": {"id": null}, "state": null}), ..Record::default() }
+    }
+}
+
+/// Changes by field. What has to be replaced is said of fields that really change.
+fn differences(block: &crate::schema::Block, prior: &Value, planned: &Planned) -> Vec<Change> {
+    let found = change::differences(block, prior, &planned.state);
+    let replaced: Vec<&Path> = planned
+        .replace
+        .iter()
+        .filter(|path| change::at(prior, path) != change::at(&planned.state, path))
+        .collect();
+    let known =
+        |value: &Value| if value.known() { telling::json(value) } else { json!("(known after apply)") };
+    found
+        .into_iter()
+        .map(|difference| {
+            let path = shape::field_path("spec.resource", block, &difference.path);
+            let replaces = replaced
+                .iter()
+                .any(|path| path.0.starts_with(&difference.path.0) || difference.path.0.starts_with(&path.0));
+            let change = if difference.secret {
+                Change::sensitive(path)
+            } else {
+                Change::new(path, known(&difference.before), known(&difference.after))
+            };
+            Change { replaces, ..change }
+        })
+        .collect()
+}

@@ -1,0 +1,105 @@
+//! What is written about a resource: into its object, and into its Secret.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::core::v1::Secret as SecretObject;
+use kube::api::{Api, Patch, PatchParams};
+use objects::{Value as Json, meta};
+use provision::{Failure, OperationType, Record};
+use serde_json::json;
+
+use super::kept::owner;
+use super::wanted::{self, OUTPUTS, Secrets};
+use super::{Configured, Looking};
+use crate::plugin::State;
+use crate::shape;
+use crate::value::Value;
+
+/// A provider that was given a time gets a little more before it is given up.
+const MARGIN: Duration = Duration::from_secs(30);
+const MANAGER: &str = "hangar-terraform-secrets";
+
+/// The id and the visible state.
+pub fn record(subject: &Looking<'_>, state: &State) -> Record {
+    let shown = shape::shown(&subject.connection.schema.block, &state.value);
+    let before = subject.object.pointer("/spec/state");
+    let mut spec = json!({"state": wanted::merge_patch(before, &shown)});
+    if let Some(id) = state.value.field("id").as_str() {
+        spec["resource"] = json!({"id": id});
+    }
+    Record { spec, ..Record::default() }
+}
+
+/// What is secret of a state, into the Secret that the object names, or one that is made for it.
+pub async fn secrets(subject: &Looking<'_>, state: &State, before: &Secrets) -> Result<(), Failure> {
+    let connection: &Configured = subject.connection;
+    let found = shape::secrets(&connection.schema.block, &state.value);
+    let (Some(client), true) = (subject.client, found != before.output) else { return Ok(()) };
+    let Some(found) = found else { return forget_secrets(subject, before).await };
+    let key = OUTPUTS[before.generation];
+    let data = json!({key: STANDARD.encode(found.to_string())});
+    let api: Api<SecretObject> = Api::namespaced(client.clone(), meta::namespace(subject.object));
+    let written = match &before.name {
+        Some(name) => {
+            let patch = json!({"data": data});
+            api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await
+        }
+        None => {
+            let name = wanted::made_name(subject.object, &connection.provider_word());
+            let secret = json!({
+                "apiVersion": "v1", "kind": "Secret",
+                "metadata": {"name": name, "ownerReferences": [owner(subject.object, true)]},
+                "data": data,
+            });
+            api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&secret)).await
+        }
+    };
+    written
+        .map(drop)
+        .map_err(|error| Failure::recoverable(format!("the secret values cannot be kept: {error}")))
+}
+
+/// What the controller wrote into a Secret goes; what the user wrote stays.
+pub async fn forget_secrets(subject: &Looking<'_>, before: &Secrets) -> Result<(), Failure> {
+    let (Some(client), Some(name), Some(_)) = (subject.client, &before.name, &before.output) else {
+        return Ok(());
+    };
+    let api: Api<SecretObject> = Api::namespaced(client.clone(), meta::namespace(subject.object));
+    let patch = json!({"data": {OUTPUTS[before.generation]: null}});
+    match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(Failure::recoverable(format!("the secret values cannot be removed: {error}"))),
+    }
+}
+
+/// How long a change may take, by the object's own `timeouts`.
+pub fn timeout(object: &Json, purpose: OperationType) -> Option<Duration> {
+    let name = match purpose {
+        OperationType::Create => "create",
+        OperationType::Delete => "delete",
+        _ => "update",
+    };
+    let times = object.pointer("/spec/resource/timeouts")?;
+    let nanoseconds = times.get(name).or_else(|| times.get("default"))?.as_u64()?;
+    Some(Duration::from_nanos(nanoseconds) + MARGIN)
+}
+
+/// A value for people to look at.
+pub fn json(value: &Value) -> Json {
+    match value {
+        Value::Null | Value::Unknown(_) => Json::Null,
+        Value::Bool(bool) => json!(bool),
+        Value::Number(number) => {
+            number.as_i64().map_or_else(|| json!(number.nearest_f64()), |small| json!(small))
+        }
+        Value::String(text) => json!(text),
+        Value::Sequence(elements) => elements.iter().map(json).collect(),
+        Value::Fields(fields) => {
+            Json::Object(fields.iter().map(|(name, value)| (name.clone(), json(value))).collect())
+        }
+        Value::Typed(typed) => json(&typed.1),
+    }
+}

@@ -1,0 +1,182 @@
+//! What a user wants of a resource: the object's fields, and what its Secret adds.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use objects::{Value as Json, meta};
+use provision::{Failure, Reader};
+use serde_json::{Map, json};
+
+use super::failures;
+use crate::schema::{Block, Member, Shape};
+use crate::shape;
+use crate::value::{Fields, Value};
+
+/// Where a user puts what is secret, in the words of both generations of Kubeform; and where the controller does.
+pub const INPUTS: [&str; 2] = ["resource", "input"];
+pub const OUTPUTS: [&str; 2] = ["state", "output"];
+
+/// What the Secret of an object says.
+#[derive(Clone, Debug, Default)]
+pub struct Secrets {
+    /// None if the object names none and none was made for it.
+    pub name: Option<String>,
+    pub input: Option<Json>,
+    pub output: Option<Json>,
+    /// The names that this Secret uses.
+    pub generation: usize,
+}
+
+/// A JSON value of a Secret's key.
+pub fn key(secret: &Json, key: &str) -> Result<Option<Json>, Failure> {
+    let Some(text) = secret.get("data").and_then(|data| data.get(key)).and_then(Json::as_str) else {
+        return Ok(None);
+    };
+    let wrong = || {
+        let (namespace, name) = (meta::namespace(secret), meta::name(secret));
+        Failure::terminal(format!("key {key:?} of Secret {namespace}/{name} is not a JSON object"))
+    };
+    let bytes = STANDARD.decode(text).map_err(|_| wrong())?;
+    let json: Json = serde_json::from_slice(&bytes).map_err(|_| wrong())?;
+    if json.is_object() { Ok(Some(json)) } else { Err(wrong()) }
+}
+
+/// The name of the Secret that is made when an object has secrets and names none.
+pub fn made_name(object: &Json, provider: &str) -> String {
+    format!("{}-{provider}-sensitive", meta::name(object))
+}
+
+impl Secrets {
+    pub async fn read(reader: &Reader<'_>, object: &Json, provider: &str) -> Result<Secrets, Failure> {
+        let namespace = meta::namespace(object);
+        let named =
+            object.pointer("/spec/secretRef/name").and_then(Json::as_str).filter(|name| !name.is_empty());
+        let secret = match named {
+            Some(name) => {
+                let secret = reader.get("secrets", namespace, name).await?;
+                Some(secret.ok_or_else(|| {
+                    Failure::recoverable(format!("Secret {namespace}/{name} does not exist"))
+                        .at("spec.secretRef")
+                })?)
+            }
+            None => reader.peek("secrets", namespace, &made_name(object, provider)).await?,
+        };
+        let Some(secret) = secret else { return Ok(Secrets::default()) };
+        let has = |names: [&str; 2], at: usize| secret.pointer(&format!("/data/{}", names[at])).is_some();
+        let generation =
+            usize::from((has(INPUTS, 1) || has(OUTPUTS, 1)) && !has(INPUTS, 0) && !has(OUTPUTS, 0));
+        Ok(Secrets {
+            name: Some(meta::name(&secret).to_owned()),
+            input: key(&secret, INPUTS[generation])?,
+            output: key(&secret, OUTPUTS[generation])?,
+            generation,
+        })
+    }
+
+    /// All texts in it, to keep them out of messages.
+    pub fn texts(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        self.input.iter().chain(&self.output).for_each(|json| texts(json, &mut found));
+        found
+    }
+}
+
+/// Texts that are long enough to be secrets rather than words.
+pub fn texts(json: &Json, found: &mut Vec<String>) {
+    match json {
+        Json::String(text) if text.len() >= 4 => found.push(text.clone()),
+        Json::Array(elements) => elements.iter().for_each(|element| texts(element, found)),
+        Json::Object(fields) => fields.values().for_each(|value| texts(value, found)),
+        _ => {}
+    }
+}
+
+/// The configuration: what the fields and the Secret say, without what only the provider can say.
+pub fn config(block: &Block, desired: &Json, secrets: &Secrets) -> Result<Value, Failure> {
+    let empty = Json::Object(Map::new());
+    let resource = desired.pointer("/spec/resource").unwrap_or(&empty);
+    let value =
+        shape::desired(block, &without_id(resource, block)).map_err(|error| failures::field(&error))?;
+    let value = match &secrets.input {
+        None => value,
+        Some(input) => shape::with_secrets(block, value, input).map_err(|error| {
+            let name = secrets.name.as_deref().unwrap_or_default();
+            Failure::terminal(format!("Secret {name}: {error}"))
+        })?,
+    };
+    Ok(without_read_only(block, value))
+}
+
+/// The id in the object names the resource; it is no wish, unless the provider takes it for one.
+fn without_id(resource: &Json, block: &Block) -> Json {
+    let mut resource = resource.clone();
+    let wish = block.members.get("id").is_some_and(|id| id.required);
+    if let (Json::Object(fields), false) = (&mut resource, wish) {
+        fields.remove("id");
+    }
+    resource
+}
+
+/// Kubeform lists what the provider computes among the fields of a resource; setting it means nothing.
+fn without_read_only(block: &Block, value: Value) -> Value {
+    let Value::Fields(fields) = value else { return value };
+    let strip = |(name, value): (String, Value)| {
+        let value = match block.members.get(&name) {
+            Some(member) if member.read_only() => Value::Null,
+            Some(Member { shape: Shape::Nested(nested), .. }) => match value {
+                Value::Sequence(elements) => {
+                    let elements =
+                        elements.into_iter().map(|element| without_read_only(&nested.block, element));
+                    Value::Sequence(elements.collect())
+                }
+                value @ Value::Fields(_) if nested.nesting != crate::schema::Nesting::Map => {
+                    without_read_only(&nested.block, value)
+                }
+                value => value,
+            },
+            _ => value,
+        };
+        (name, value)
+    };
+    Value::Fields(fields.into_iter().map(strip).collect::<Fields>())
+}
+
+/// A state as Kubeform keeps it, in the object and in its Secret.
+pub fn kubeform_state(block: &Block, object: &Json, secrets: &Secrets) -> Result<Option<Value>, Failure> {
+    let Some(state) = object.pointer("/spec/state").filter(|state| state.get("id").is_some()) else {
+        return Ok(None);
+    };
+    let value = shape::desired(block, state)
+        .map_err(|error| Failure::terminal(error.problem.clone()).at(format!("spec.state.{}", error.path)))?;
+    let value = match &secrets.output {
+        None => value,
+        Some(output) => shape::with_secrets(block, value, output).map_err(|error| {
+            Failure::terminal(format!("Secret {}: {error}", secrets.name.as_deref().unwrap_or_default()))
+        })?,
+    };
+    Ok(Some(value))
+}
+
+/// What of a resource can be wished for: the fields a user could have written.
+pub fn wishes(block: &Block, value: &Value) -> Json {
+    let stripped = without_read_only(block, value.clone());
+    let mut json = shape::shown(block, &stripped);
+    if let Some(id) = value.field("id").as_str() {
+        json["id"] = json!(id);
+    }
+    json
+}
+
+/// The merge patch that makes one value of another.
+pub fn merge_patch(from: Option<&Json>, to: &Json) -> Json {
+    let (Some(Json::Object(from)), Json::Object(to)) = (from, to) else { return to.clone() };
+    let mut patch = Map::new();
+    for (field, value) in to {
+        if from.get(field) != Some(value) {
+            patch.insert(field.clone(), merge_patch(from.get(field), value));
+        }
+    }
+    for field in from.keys().filter(|field| !to.contains_key(*field)) {
+        patch.insert(field.clone(), Json::Null);
+    }
+    Json::Object(patch)
+}

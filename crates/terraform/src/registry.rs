@@ -1,0 +1,158 @@
+//! The providers that are served, and the kinds they bring.
+//!
+//! One table for all tenants, replaced as a whole when a provider comes, changes or goes. A kind costs a row; its
+//! schema stays in the provider's catalogue until somebody uses it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use objects::CompactString;
+use parking_lot::Mutex;
+use provision::Facts;
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+
+use crate::definition::{self, GENERIC_KIND, GENERIC_PLURAL, GROUP};
+use crate::dialect::Kubeform;
+use crate::names::KindName;
+use crate::plugin::{Catalogue, Launch};
+
+/// A provider that is ready to be used.
+pub struct Served {
+    /// As its `Provider` object is called.
+    pub name: String,
+    pub launch: Launch,
+    /// Of the content of its program.
+    pub digest: String,
+    pub catalogue: Arc<Catalogue>,
+}
+
+/// A kind that is served, and what it stands for.
+pub struct ServedKind {
+    /// None for the kind of all types.
+    pub of: Option<(Arc<Served>, String)>,
+    pub facts: Arc<Facts>,
+}
+
+#[derive(Default)]
+struct Table {
+    providers: BTreeMap<String, Arc<Served>>,
+    kinds: BTreeMap<CompactString, Arc<ServedKind>>,
+}
+
+/// A definition for others to serve.
+pub struct Offer {
+    pub definition: Json,
+    /// Makes the `openAPIV3Schema`; an object of anything if the provider's schema cannot be read.
+    pub schema: Arc<dyn Fn() -> Json + Send + Sync>,
+    pub fingerprint: [u8; 32],
+}
+
+pub struct Registry {
+    table: ArcSwap<Table>,
+    /// Held while the table is made anew.
+    writing: Mutex<()>,
+}
+
+impl Default for Registry {
+    fn default() -> Registry {
+        let registry = Registry { table: ArcSwap::default(), writing: Mutex::new(()) };
+        registry.rebuild(BTreeMap::new());
+        registry
+    }
+}
+
+/// For a resource of whatever provider, where its kind does not say it.
+pub const GENERIC_FINALIZER: &str = "terraform.hangar.dev/finalizer";
+
+impl Registry {
+    pub fn set(&self, provider: Served) {
+        let _writing = self.writing.lock();
+        let mut providers = self.table.load().providers.clone();
+        providers.insert(provider.name.clone(), Arc::new(provider));
+        self.rebuild(providers);
+    }
+
+    /// Whether it was there.
+    pub fn remove(&self, name: &str) -> bool {
+        let _writing = self.writing.lock();
+        let mut providers = self.table.load().providers.clone();
+        let removed = providers.remove(name).is_some();
+        if removed {
+            self.rebuild(providers);
+        }
+        removed
+    }
+
+    fn rebuild(&self, providers: BTreeMap<String, Arc<Served>>) {
+        let mut kinds = BTreeMap::new();
+        let dialect = Arc::new(Kubeform);
+        let resource = format!("{GENERIC_PLURAL}.{GROUP}");
+        let facts =
+            Facts::new(resource.as_str(), GENERIC_KIND, "terraform", GENERIC_FINALIZER, dialect.clone());
+        kinds.insert(resource.into(), Arc::new(ServedKind { of: None, facts: Arc::new(facts) }));
+        for provider in providers.values() {
+            for type_name in provider.catalogue.resource_types() {
+                let name = KindName::of_type(type_name);
+                let resource = CompactString::from(name.resource());
+                // Of two providers with the same types (a fork, another version), the first by name has the kind.
+                kinds.entry(resource).or_insert_with_key(|resource| {
+                    let facts = Facts::new(
+                        resource.clone(),
+                        name.kind.as_str(),
+                        name.provider.as_str(),
+                        name.finalizer(),
+                        dialect.clone(),
+                    );
+                    let of = Some((provider.clone(), type_name.to_owned()));
+                    Arc::new(ServedKind { of, facts: Arc::new(facts) })
+                });
+            }
+        }
+        self.table.store(Arc::new(Table { providers, kinds }));
+    }
+
+    pub fn provider(&self, name: &str) -> Option<Arc<Served>> {
+        self.table.load().providers.get(name).cloned()
+    }
+
+    pub fn kind(&self, resource: &str) -> Option<Arc<ServedKind>> {
+        self.table.load().kinds.get(resource).cloned()
+    }
+
+    pub fn kinds(&self) -> Vec<CompactString> {
+        self.table.load().kinds.keys().cloned().collect()
+    }
+
+    /// The definitions of all kinds that are served.
+    pub fn offers(&self) -> Vec<Offer> {
+        let table = self.table.load();
+        if table.providers.is_empty() {
+            return Vec::new();
+        }
+        table.kinds.values().map(|kind| offer(kind)).collect()
+    }
+}
+
+fn offer(kind: &ServedKind) -> Offer {
+    let Some((provider, type_name)) = kind.of.clone() else {
+        return Offer {
+            definition: definition::generic(),
+            schema: Arc::new(definition::generic_schema),
+            fingerprint: Sha256::digest(definition::generic_schema().to_string()).into(),
+        };
+    };
+    let mut hash = Sha256::new();
+    hash.update(&provider.digest);
+    hash.update(&type_name);
+    let definition = definition::of_type(&KindName::of_type(&type_name));
+    let schema = move || match provider.catalogue.resource(&type_name) {
+        Ok(schema) => definition::schema_of_type(&schema),
+        Err(error) => {
+            tracing::warn!(provider = provider.name, type_name, %error, "the schema of a type cannot be read");
+            definition::generic_schema()
+        }
+    };
+    Offer { definition, schema: Arc::new(schema), fingerprint: hash.finalize().into() }
+}

@@ -1,0 +1,81 @@
+//! Objects as Kubeform writes them, and the values they stand for.
+//!
+//! A field has Kubeform's name, a list that holds at most one element is that element, what is secret is left out and
+//! kept in a Secret under the provider's names, and timeouts are nanoseconds. [`desired`] reads `spec.resource`,
+//! [`shown`] writes `spec.state`, [`secrets`] and [`with_secrets`] do the same for the Secret, and [`field_path`]
+//! says where in the object a provider's path is.
+
+mod read;
+mod write;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use read::{desired, with_secrets};
+pub use write::{secrets, shown};
+
+use crate::diagnostic::{Path, Step};
+use crate::names::FieldNames;
+use crate::schema::{Block, Member, Shape};
+use crate::value::Type;
+
+/// A field of an object that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {problem}")]
+pub struct FieldError {
+    /// Such as `rule[0].port`, below `spec.resource`.
+    pub path: String,
+    pub problem: String,
+}
+
+/// The block that a user gives times in, however the provider declares it.
+const TIMEOUTS: &str = "timeouts";
+const TIMES: [&str; 5] = ["create", "read", "update", "delete", "default"];
+
+/// Whether a member is the block of times.
+pub(crate) fn is_timeouts(name: &str, member: &Member, top: bool) -> bool {
+    let Shape::Nested(nested) = &member.shape else { return false };
+    let times = |(name, member): (&String, &Member)| {
+        TIMES.contains(&name.as_str()) && member.shape == Shape::Plain(Type::String)
+    };
+    top && name == TIMEOUTS && nested.block.members.iter().all(times)
+}
+
+pub(crate) fn names(block: &Block, top: bool) -> FieldNames {
+    FieldNames::new(block.members.keys(), top)
+}
+
+/// The field of an object that a provider's path is about, such as `spec.resource.rule[0].port`; below `root`.
+pub fn field_path(root: &str, block: &Block, path: &Path) -> String {
+    let mut text = root.to_owned();
+    let mut block = Some(block);
+    let mut top = true;
+    // After a list that is shown as its one element, the index is left out.
+    let mut one = false;
+    for step in &path.0 {
+        match step {
+            Step::Attribute(name) => {
+                let known = block.and_then(|block| Some((block, block.members.get(name)?)));
+                text.push('.');
+                match known {
+                    Some((of, member)) => {
+                        text.push_str(names(of, top).field(name).unwrap_or(name));
+                        (block, one) = match &member.shape {
+                            Shape::Nested(nested) => (Some(&nested.block), nested.is_one()),
+                            Shape::Plain(_) => (None, false),
+                        };
+                    }
+                    None => {
+                        text.push_str(FieldNames::new([name].into_iter(), false).field(name).unwrap_or(name));
+                        block = None;
+                    }
+                }
+                top = false;
+            }
+            Step::Index(_) if one => one = false,
+            Step::Index(index) => text.push_str(&format!("[{index}]")),
+            Step::Key(key) => text.push_str(&format!("[{key:?}]")),
+        }
+    }
+    text
+}

@@ -1,0 +1,169 @@
+//! A schema with everything in it, and objects of it.
+
+use prost::Message;
+use serde_json::json;
+
+use super::*;
+use crate::protocol::Version;
+use crate::protocol::messages as wire;
+use crate::schema::Schema;
+
+/// (name, type, flags): r required, o optional, c computed, s sensitive, w write-only
+type Attributes = &'static [(&'static str, &'static str, &'static str)];
+
+fn attributes(table: Attributes) -> Vec<wire::Attribute6> {
+    let attribute = |(name, ty, flags): &(&str, &str, &str)| wire::Attribute6 {
+        name: (*name).into(),
+        r#type: ty.to_string().into(),
+        required: flags.contains('r'),
+        optional: flags.contains('o'),
+        computed: flags.contains('c'),
+        sensitive: flags.contains('s'),
+        write_only: flags.contains('w'),
+        ..Default::default()
+    };
+    table.iter().map(attribute).collect()
+}
+
+fn block(name: &str, table: Attributes, nesting: i32, max_items: i64) -> wire::NestedBlock {
+    let attributes = attributes(table).iter().map(|attribute| attribute.encode_to_vec().into()).collect();
+    let block = Some(wire::Block { attributes, ..Default::default() });
+    wire::NestedBlock { type_name: name.into(), block, nesting, min_items: 0, max_items }
+}
+
+pub(crate) fn thing() -> Schema {
+    let mut top = attributes(&[
+        ("id", r#""string""#, "c"),
+        ("name", r#""string""#, "r"),
+        ("size", r#""number""#, "o"),
+        ("on", r#""bool""#, "o"),
+        ("note", r#""string""#, "oc"),
+        ("subnet_ids", r#"["set","string"]"#, "o"),
+        ("tags", r#"["map","string"]"#, "o"),
+        ("extra", r#""dynamic""#, "o"),
+        ("disk", r#"["list",["object",{"disk_id":"string","size":"number"}]]"#, "o"),
+        ("root_pass", r#""string""#, "os"),
+        ("secret_map", r#"["map","string"]"#, "os"),
+        ("token_wo", r#""string""#, "ow"),
+    ]);
+    top.push(wire::Attribute6 {
+        name: "owner".into(),
+        optional: true,
+        nested_type: Some(wire::Object {
+            attributes: attributes(&[("user_id", r#""string""#, "o"), ("pin", r#""string""#, "os")]),
+            nesting: 1,
+        }),
+        ..Default::default()
+    });
+    let attributes = top.iter().map(|attribute| attribute.encode_to_vec().into()).collect();
+    const RULE: Attributes =
+        &[("port", r#""number""#, "r"), ("id", r#""string""#, "c"), ("key", r#""string""#, "os")];
+    const GATE: Attributes = &[("key", r#""string""#, "r"), ("id", r#""string""#, "c")];
+    const TIMES: Attributes = &[("create", r#""string""#, "o"), ("delete", r#""string""#, "o")];
+    let block_types = vec![
+        block("rule", RULE, 2, 0),
+        block("gate", GATE, 3, 0),
+        block("network", &[("subnet", r#""string""#, "r")], 2, 1),
+        block("timeouts", TIMES, 1, 0),
+    ];
+    let schema = wire::Schema {
+        version: 1,
+        block: Some(wire::Block { attributes, block_types, ..Default::default() }),
+    };
+    Schema::decode(&schema.encode_to_vec(), Version::V6).unwrap()
+}
+
+#[test]
+fn an_object_is_read_and_shown_again() {
+    let schema = thing();
+    let check = |object: serde_json::Value| {
+        let value = desired(&schema.block, &object).unwrap();
+        assert_eq!(shown(&schema.block, &value), object);
+        // It fits the type: it can be sent.
+        value.to_msgpack(schema.ty()).unwrap();
+    };
+    check(json!({}));
+    check(json!({"name": "a", "size": 3, "on": true, "subnetIDS": ["a", "b"], "tags": {"a_b": "c"}}));
+    check(json!({"size": 1.5, "disk": [{"diskID": "d", "size": 1}], "id": "x"}));
+    check(json!({"rule": [{"port": 1, "ID": "r"}, {"port": 2}], "network": {"subnet": "s"}}));
+    check(json!({"owner": {"userID": "u"}, "timeouts": {"create": 600_000_000_000_i64, "delete": 1}}));
+    check(json!({"extra": {"any_thing": [1, "a", true, {"b": 1.25}]}}));
+    check(json!({"extra": "text"}));
+}
+
+#[test]
+fn other_ways_to_write_it() {
+    let schema = thing();
+    let check = |written: serde_json::Value, meant: serde_json::Value| {
+        let value = desired(&schema.block, &written).unwrap();
+        assert_eq!(shown(&schema.block, &value), meant);
+    };
+    check(json!({"network": [{"subnet": "s"}]}), json!({"network": {"subnet": "s"}}));
+    check(json!({"subnetIDS": ["b", "a", "b"]}), json!({"subnetIDS": ["a", "b"]}));
+    check(json!({"name": 5, "size": "7", "on": "true"}), json!({"name": "5", "size": 7, "on": true}));
+    check(json!({"timeouts": {"create": "1h30m"}}), json!({"timeouts": {"create": 5_400_000_000_000_i64}}));
+    check(json!({"name": null, "rule": null}), json!({}));
+}
+
+#[test]
+fn fields_that_do_not_fit() {
+    let schema = thing();
+    let check = |object: serde_json::Value, expected: &str| {
+        assert_eq!(desired(&schema.block, &object).unwrap_err().to_string(), expected);
+    };
+    check(json!({"nmae": "a"}), "nmae: the provider has no such field");
+    check(json!({"size": "many"}), "size: expected a number, found a string");
+    check(json!({"rule": [{"port": 1}, {"port": []}]}), "rule[1].port: expected a number, found a list");
+    check(json!({"rule": {"port": 1}}), "rule: expected a list, found an object");
+    check(json!({"disk": [{"disk_id": "x"}]}), "disk[0].disk_id: the provider has no such field");
+    check(json!([]), ": expected an object, found a list");
+}
+
+#[test]
+fn secrets_are_elsewhere() {
+    let schema = thing();
+    let object = json!({"name": "a", "rule": [{"port": 1}, {"port": 2}], "owner": {"userID": "u"}});
+    let given = json!({
+        "root_pass": "p", "secret_map": "{\"a\":\"b\"}", "rule": [{}, {"key": "k"}], "owner": {"pin": "1"}
+    });
+    let value = with_secrets(&schema.block, desired(&schema.block, &object).unwrap(), &given).unwrap();
+    assert_eq!(value.field("root_pass").as_str(), Some("p"));
+    assert_eq!(shown(&schema.block, &value), object);
+    assert_eq!(secrets(&schema.block, &value), Some(given));
+    let error = with_secrets(&schema.block, value, &json!({"rootPass": "p"})).unwrap_err();
+    assert_eq!(error.to_string(), "rootPass: the provider has no such attribute");
+    let write_only = json!({"token_wo": "t"});
+    let value =
+        with_secrets(&schema.block, desired(&schema.block, &json!({})).unwrap(), &write_only).unwrap();
+    assert_eq!(value.field("token_wo").as_str(), Some("t"));
+    assert_eq!(secrets(&schema.block, &value), None);
+}
+
+#[test]
+fn paths() {
+    let schema = thing();
+    let check = |steps: Vec<Step>, expected: &str| {
+        assert_eq!(field_path("spec.resource", &schema.block, &Path(steps)), expected);
+    };
+    let attribute = |name: &str| Step::Attribute(name.to_owned());
+    check(vec![], "spec.resource");
+    check(vec![attribute("subnet_ids")], "spec.resource.subnetIDS");
+    check(vec![attribute("rule"), Step::Index(1), attribute("id")], "spec.resource.rule[1].ID");
+    check(vec![attribute("network"), Step::Index(0), attribute("subnet")], "spec.resource.network.subnet");
+    check(vec![attribute("tags"), Step::Key("a_b".into())], "spec.resource.tags[\"a_b\"]");
+    check(vec![attribute("disk"), Step::Index(0), attribute("disk_id")], "spec.resource.disk[0].diskID");
+}
+
+#[test]
+fn durations() {
+    let check =
+        |text: &str, expected: Option<i64>| assert_eq!(write::parse_duration(text), expected, "{text}");
+    check("1h30m", Some(5_400_000_000_000));
+    check("1.5s", Some(1_500_000_000));
+    check("300ms", Some(300_000_000));
+    check("0", Some(0));
+    check("-1m", Some(-60_000_000_000));
+    for text in ["", "1", "h", "1 h", "1d"] {
+        check(text, None);
+    }
+}

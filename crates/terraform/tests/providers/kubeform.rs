@@ -1,0 +1,275 @@
+//! Kubeform's contract, on a real server with a real provider process: the ten steps of its architecture page, what it
+//! leaves behind, and what it lacks.
+
+use http::Method;
+use serde_json::{Value as Json, json};
+
+use super::plane::*;
+
+#[tokio::test]
+async fn the_ten_steps() {
+    let plane = Plane::new().await;
+    // 1 and 2: the Secrets of the provider and of what is sensitive. 3: the resource.
+    plane.provider_secret().await;
+    plane.secret("sensitive", "input", json!({"secret": "Test@123"})).await;
+    let phases = phases_of(&plane, "one");
+    let spec = json!({
+        "resource": {"name": "one", "size": 3, "rule": [{"port": 80}], "network": {"subnet": "s"}},
+        "secretRef": {"name": "sensitive"},
+    });
+    plane.thing("one", spec).await;
+    // 4 to 6: it is made, by the provider and with the secret value; the object says so.
+    let object = plane.current(THINGS, "one").await;
+    let things = plane.world.things();
+    assert_eq!((things.len(), &things[0]["secret"]), (1, &json!("Test@123")));
+    assert_eq!(object["spec"]["resource"]["id"], things[0]["id"]);
+    let state = &object["spec"]["state"];
+    assert_eq!((&state["note"], &state["rule"][0]["ID"]), (&json!("none"), &json!("r0")));
+    assert_eq!(state["network"], json!({"subnet": "s"}));
+    assert!(state.get("secret").is_none() && state.get("token").is_none());
+    assert_eq!(object["metadata"]["finalizers"], json!(["shelf.kubeform.com/finalizer"]));
+    // What is secret of the state stands beside what the user wrote, in the words of that generation.
+    let secret = plane.get("secrets", "sensitive").await.unwrap();
+    let output: Json = serde_json::from_str(&secret_value(&secret, "output").unwrap()).unwrap();
+    assert_eq!(output["secret"], "Test@123");
+    assert!(output["token"].as_str().unwrap().starts_with("token of thing-"));
+    // 7: an edit. 8: an edit of the Secret. 9 and 10: deletion, and gone only after the destroy.
+    plane.patch(THINGS, "one", json!({"spec": {"resource": {"size": 4}}})).await;
+    plane.until(THINGS, "one", |_| plane.world.things()[0]["size"] == json!(4)).await;
+    let object = plane.current(THINGS, "one").await;
+    assert_eq!(object["spec"]["state"]["size"], json!(4));
+    plane.patch("secrets", "sensitive", json!({"stringData": {"input": "{\"secret\":\"other\"}"}})).await;
+    plane.until(THINGS, "one", |_| plane.world.things()[0]["secret"] == json!("other")).await;
+    plane.current(THINGS, "one").await;
+    plane.world.fault("ApplyResourceChange: fail");
+    plane.delete(THINGS, "one").await;
+    plane.failed(THINGS, "one", "the shelf is out of order").await;
+    assert_eq!(plane.world.things().len(), 1);
+    plane.world.fault("");
+    plane.gone(THINGS, "one").await;
+    assert!(plane.world.things().is_empty());
+    let secret = plane.get("secrets", "sensitive").await.unwrap();
+    assert!(secret_value(&secret, "input").is_some() && secret_value(&secret, "output").is_none());
+    let phases = phases.await.unwrap();
+    let first: Vec<&str> = phases.iter().map(String::as_str).take(2).collect();
+    assert_eq!(first, ["InProgress", "Current"]);
+    assert!(phases.contains(&"Terminating".to_owned()), "{phases:?}");
+    // Nothing secret anywhere in what was stored of the object.
+    assert!(!object.to_string().contains("Test@123") && !object.to_string().contains("token of"));
+}
+
+/// Every phase that a watch sees, until the object is gone.
+fn phases_of(plane: &Plane, name: &'static str) -> tokio::task::JoinHandle<Vec<String>> {
+    use futures::StreamExt;
+    let api: kube::Api<kube::core::DynamicObject> = kube::Api::namespaced_with(
+        plane.client(),
+        "default",
+        &kube::core::ApiResource {
+            group: "thing.shelf.kubeform.com".into(),
+            version: "v1alpha1".into(),
+            api_version: "thing.shelf.kubeform.com/v1alpha1".into(),
+            kind: "Thing".into(),
+            plural: "things".into(),
+        },
+    );
+    tokio::spawn(async move {
+        let mut phases: Vec<String> = Vec::new();
+        let mut events = std::pin::pin!(api.watch(&Default::default(), "0").await.unwrap());
+        while let Some(Ok(event)) = events.next().await {
+            match event {
+                kube::core::WatchEvent::Added(object) | kube::core::WatchEvent::Modified(object)
+                    if object.metadata.name.as_deref() == Some(name) =>
+                {
+                    let phase = object.data["status"]["phase"].as_str().unwrap_or_default().to_owned();
+                    if !phase.is_empty() && phases.last() != Some(&phase) {
+                        phases.push(phase);
+                    }
+                }
+                kube::core::WatchEvent::Deleted(_) => break,
+                _ => {}
+            }
+        }
+        phases
+    })
+}
+
+#[tokio::test]
+async fn a_secret_is_made_when_none_is_named() {
+    let plane = Plane::new().await;
+    plane.provider_secret().await;
+    plane.thing("one", json!({"resource": {"name": "one"}})).await;
+    let object = plane.current(THINGS, "one").await;
+    let secret = plane.get("secrets", "one-shelf-sensitive").await.unwrap();
+    assert!(secret_value(&secret, "state").unwrap().contains("token of thing-"));
+    let owner = &secret["metadata"]["ownerReferences"][0];
+    assert_eq!((&owner["uid"], &owner["controller"]), (&object["metadata"]["uid"], &json!(true)));
+    // The kept state is not to be read.
+    let kept = plane.get("secrets", "one-things-tfstate").await.unwrap();
+    assert!(!secret_value(&kept, "state").unwrap().contains("token of"));
+}
+
+#[tokio::test]
+async fn replacing() {
+    let plane = Plane::new().await;
+    plane.provider_secret().await;
+    plane.thing("one", json!({"resource": {"name": "one"}, "updatePolicy": "DoNotDestroy"})).await;
+    let id = plane.current(THINGS, "one").await["spec"]["resource"]["id"].clone();
+    plane.patch(THINGS, "one", json!({"spec": {"resource": {"name": "two"}}})).await;
+    plane.failed(THINGS, "one", "replace").await;
+    assert_eq!(plane.world.things()[0]["name"], "one");
+    plane.patch(THINGS, "one", json!({"spec": {"updatePolicy": "Destroy"}})).await;
+    let object = plane.current(THINGS, "one").await;
+    let things = plane.world.things();
+    assert_eq!((things.len(), &things[0]["name"]), (1, &json!("two")));
+    assert_ne!(object["spec"]["resource"]["id"], id);
+    assert_eq!(object["spec"]["state"]["name"], "two");
+}
+
+#[tokio::test]
+async fn what_kubeform_left_is_taken_over_without_a_change() {
+    let plane = Plane::new().await;
+    plane.provider_secret().await;
+    // What is there, and what Kubeform wrote about it.
+    plane.thing("maker", json!({"resource": {"name": "old", "size": 7, "rule": [{"port": 1}]}})).await;
+    let made = plane.current(THINGS, "maker").await;
+    let annotations = json!({"annotations": {"hangar.dev/deletion-policy": "retain"}});
+    plane.patch(THINGS, "maker", json!({"metadata": annotations})).await;
+    plane.delete(THINGS, "maker").await;
+    plane.gone(THINGS, "maker").await;
+    let before = plane.world.things();
+    assert_eq!(before.len(), 1);
+    plane.secret("old-sensitive", "output", json!({"token": before[0]["token"]})).await;
+    let mut object = thing(
+        "old",
+        json!({
+            "resource": {"name": "old", "size": 7, "rule": [{"port": 1}], "id": made["spec"]["resource"]["id"]},
+            "state": made["spec"]["state"],
+            "secretRef": {"name": "old-sensitive"},
+        }),
+    );
+    object["metadata"]["finalizers"] = json!(["shelf.kubeform.com/finalizer"]);
+    plane.world.fault("ApplyResourceChange: die");
+    plane.create(THINGS, object).await;
+    plane.current(THINGS, "old").await;
+    assert_eq!(plane.world.things(), before);
+}
+
+#[tokio::test]
+async fn imports() {
+    let plane = Plane::new().await;
+    plane.provider_secret().await;
+    plane.thing("maker", json!({"resource": {"name": "x", "size": 7}})).await;
+    let id = plane.current(THINGS, "maker").await["spec"]["resource"]["id"].clone();
+    plane
+        .patch(
+            THINGS,
+            "maker",
+            json!({"metadata": {"annotations": {"hangar.dev/deletion-policy": "retain"}}}),
+        )
+        .await;
+    plane.delete(THINGS, "maker").await;
+    plane.gone(THINGS, "maker").await;
+    let mut object = thing("mine", json!({"resource": {"name": "x", "size": 8}}));
+    object["metadata"]["annotations"] = json!({"hangar.dev/import-id": id});
+    plane.create(THINGS, object).await;
+    let mine = plane.current(THINGS, "mine").await;
+    let things = plane.world.things();
+    assert_eq!((things.len(), &things[0]["size"]), (1, &json!(8)));
+    assert_eq!(mine["spec"]["resource"]["id"], id);
+    // One that is not there is not made.
+    let mut object = thing("none", json!({"resource": {"name": "y"}}));
+    object["metadata"]["annotations"] = json!({"hangar.dev/import-id": "nothing"});
+    plane.create(THINGS, object).await;
+    plane.failed(THINGS, "none", "there is no thing with this id").await;
+    assert_eq!(plane.world.things().len(), 1);
+}
+
+#[tokio::test]
+async fn drift_is_found_and_repaired() {
+    let plane = Plane::new().await;
+    plane.provider_secret().await;
+    plane.thing("one", json!({"resource": {"name": "one", "size": 3}})).await;
+    let object = plane.current(THINGS, "one").await;
+    let file =
+        plane.world.cloud.path().join(format!("{}.json", object["spec"]["resource"]["id"].as_str().unwrap()));
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("\"size\":3", "\"size\":99")).unwrap();
+    plane.nudge(THINGS, "one").await;
+    plane.until(THINGS, "one", |_| plane.world.things()[0]["size"] == json!(3)).await;
+    // Gone altogether: made again.
+    std::fs::remove_file(&file).unwrap();
+    plane.nudge(THINGS, "one").await;
+    plane.until(THINGS, "one", |_| plane.world.things().len() == 1).await;
+    let made = plane.world.things()[0]["id"].clone();
+    plane.until(THINGS, "one", |object| object.unwrap()["spec"]["resource"]["id"] == made).await;
+}
+
+#[tokio::test]
+async fn what_can_be_wrong_is_said_and_passes() {
+    let plane = Plane::new().await;
+    let spec = json!({"resource": {"name": "one"}});
+    plane.thing("one", spec.clone()).await;
+    plane.failed(THINGS, "one", "Secret default/shelf does not exist").await;
+    plane.secret("shelf", "other", json!({})).await;
+    plane.failed(THINGS, "one", "Secret default/shelf has no key \"provider\"").await;
+    let directory = plane.world.cloud.path().to_str().unwrap().to_owned();
+    let config = |password: &str| json!({"directory": directory, "password": password}).to_string();
+    plane.patch("secrets", "shelf", json!({"stringData": {"provider": config("wrong")}})).await;
+    plane.failed(THINGS, "one", "the password is wrong").await;
+    plane.patch("secrets", "shelf", json!({"stringData": {"provider": config("hunter22")}})).await;
+    plane.current(THINGS, "one").await;
+    plane.patch(THINGS, "one", json!({"spec": {"secretRef": {"name": "none"}}})).await;
+    plane.failed(THINGS, "one", "Secret default/none does not exist").await;
+    plane.secret("none", "resource", json!({"no_such": 1})).await;
+    plane.failed(THINGS, "one", "no_such: the provider has no such attribute").await;
+    plane.patch(THINGS, "one", json!({"spec": {"secretRef": null}})).await;
+    plane.current(THINGS, "one").await;
+    plane.patch(THINGS, "one", json!({"spec": {"resource": {"rule": [{"port": 0}]}}})).await;
+    plane.failed(THINGS, "one", "0 is no port (spec.resource.rule[0].port)").await;
+    assert_eq!(plane.world.things().len(), 1);
+    // Fields that the provider has not are refused or dropped before anybody is asked.
+    let wrong = plane.try_create(THINGS, thing("two", json!({"resource": {"size": "many"}}))).await;
+    assert!(wrong.is_err());
+    let gone = plane.send(Method::GET, "/apis/thing.shelf.kubeform.com/v1alpha1", &json!({})).await.unwrap();
+    assert_eq!(gone["resources"][0]["name"], "things");
+}
+
+#[tokio::test]
+async fn not_to_be_terminated() {
+    let plane = Plane::new().await;
+    plane.provider_secret().await;
+    plane.thing("one", json!({"resource": {"name": "one"}, "terminationPolicy": "DoNotTerminate"})).await;
+    plane.current(THINGS, "one").await;
+    plane.delete(THINGS, "one").await;
+    plane
+        .failed(THINGS, "one", "can't be terminated. To delete, change spec.terminationPolicy to Delete")
+        .await;
+    assert_eq!(plane.world.things().len(), 1);
+    plane.patch(THINGS, "one", json!({"spec": {"terminationPolicy": "Delete"}})).await;
+    plane.gone(THINGS, "one").await;
+    assert!(plane.world.things().is_empty());
+}
+
+#[tokio::test]
+async fn one_kind_for_all_types() {
+    let plane = Plane::new().await;
+    plane.provider_secret().await;
+    let object = json!({
+        "apiVersion": "terraform.hangar.dev/v1alpha1", "kind": "Resource", "metadata": {"name": "one"},
+        "spec": {
+            "provider": "shelf", "type": "shelf_thing", "providerRef": {"name": "shelf"},
+            "resource": {"name": "one", "size": 5},
+        },
+    });
+    let kind = "resources.terraform.hangar.dev";
+    plane.create(kind, object).await;
+    let object = plane.current(kind, "one").await;
+    assert_eq!(object["spec"]["state"]["privateIPAddress"], "10.0.0.1");
+    plane.patch(kind, "one", json!({"spec": {"type": "shelf_other"}})).await;
+    plane.failed(kind, "one", "the provider has no resource type \"shelf_other\"").await;
+    plane.patch(kind, "one", json!({"spec": {"type": "shelf_thing"}})).await;
+    plane.current(kind, "one").await;
+    plane.delete(kind, "one").await;
+    plane.gone(kind, "one").await;
+    assert!(plane.world.things().is_empty());
+}

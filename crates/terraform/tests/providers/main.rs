@@ -1,0 +1,11 @@
+//! Providers as real processes: one of our own that can misbehave, and some that others wrote the frameworks of.
+
+mod crashes;
+mod faults;
+mod frameworks;
+mod kubeform;
+mod objects;
+mod plane;
+mod postgres;
+mod shelf;
+mod world;

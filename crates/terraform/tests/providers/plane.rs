@@ -1,0 +1,297 @@
+//! A server with one control plane, the kinds of a provider, and the engine at work on it. It can be killed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::catalog::Offer;
+use apiserver::{Config, Engine as Server};
+use auth::user::UserInfo;
+use http::{HeaderValue, Method, Request};
+use objects::{Value as Json, meta};
+use provision::{Engine, Limits, Metrics, Settings};
+use runtime::{Fleet, Identity, InProcessFleet, Key, Options, Runtime};
+use serde_json::json;
+use store::{Embedded, Store};
+use tempfile::TempDir;
+use terraform::driver::Terraform;
+use terraform::plugin::Launch;
+use terraform::providers::Providers;
+use terraform::registry::{Registry, Served};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::world::*;
+
+const PATIENCE: Duration = Duration::from_secs(40);
+pub const THINGS: &str = "things.thing.shelf.kubeform.com";
+
+pub struct Plane {
+    pub world: World,
+    registry: Arc<Registry>,
+    server: Arc<Server>,
+    fleet: Arc<InProcessFleet>,
+    client: kube::Client,
+    running: Option<(CancellationToken, JoinHandle<()>)>,
+    _directory: TempDir,
+}
+
+impl Plane {
+    /// With the shelf as its provider.
+    pub async fn new() -> Plane {
+        Plane::of(World::new(), "shelf", Launch::new(shelf_program())).await
+    }
+
+    pub async fn of(world: World, name: &str, launch: Launch) -> Plane {
+        Plane::with(world, Some((name, launch))).await
+    }
+
+    /// Without any provider but those that objects name.
+    pub async fn bare() -> Plane {
+        let plane = Plane::with(World::new(), None).await;
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        plane.send(Method::POST, path, &terraform::providers::definition()).await.unwrap();
+        plane
+    }
+
+    async fn with(world: World, provider: Option<(&str, Launch)>) -> Plane {
+        let directory = TempDir::new().unwrap();
+        let store: Arc<dyn Store> = Arc::new(Embedded::open(directory.path(), Default::default()).unwrap());
+        let config = Config {
+            hosting: "host".into(),
+            data_key: [7; 32],
+            serving_authority: "-----BEGIN CERTIFICATE-----\n".into(),
+            address: ([127, 0, 0, 1], 6443).into(),
+            limits: Default::default(),
+            admin_token: None,
+            audit: None,
+        };
+        let server = Server::new(store, config);
+        server.create_control_plane("a").await.map_err(|failure| failure.0).unwrap();
+        let registry = Arc::new(Registry::default());
+        if let Some((name, launch)) = provider {
+            let catalogue = world.pool.catalogue(&launch, DIGEST).await.unwrap();
+            registry.set(Served { name: name.into(), launch, digest: DIGEST.into(), catalogue });
+            offer(&server, &registry);
+        }
+        let fleet = Arc::new(InProcessFleet::with_cursor(server.clone(), "_clouds"));
+        let identity = Identity {
+            user: Arc::new(UserInfo::new("admin", [auth::user::MASTERS]).authenticated()),
+            agent: HeaderValue::from_static("test"),
+        };
+        let client = fleet.client("a", &identity);
+        let mut plane =
+            Plane { world, registry, server, fleet, client, running: None, _directory: directory };
+        plane.start();
+        plane
+    }
+
+    pub fn start(&mut self) {
+        let settings = Settings { interval: Duration::from_secs(3_600), ..Settings::new(&[9; 32]) };
+        let driver = Terraform::new(self.registry.clone(), self.world.pool.clone(), &[5; 32]).unwrap();
+        let engine = Engine::new(
+            Arc::new(driver),
+            settings,
+            Arc::new(Limits::default()),
+            Arc::new(Metrics::default()),
+        );
+        let options = Options { save_after: Duration::from_millis(20), ..Options::default() };
+        let changed = Arc::new(tokio::sync::Notify::new());
+        let providers = Providers {
+            registry: self.registry.clone(),
+            pool: self.world.pool.clone(),
+            hosting: "a".into(),
+            cache: self.world.cloud.path().join("cache"),
+            directory: None,
+            changed: {
+                let (server, registry, changed) =
+                    (self.server.clone(), self.registry.clone(), changed.clone());
+                Arc::new(move || {
+                    offer(&server, &registry);
+                    changed.notify_one();
+                })
+            },
+        };
+        let runtime = Runtime::new(self.fleet.clone(), vec![Box::new(engine), Box::new(providers)], options);
+        let handle = runtime.handle();
+        tokio::spawn(async move {
+            loop {
+                changed.notified().await;
+                handle.kinds_changed().await;
+            }
+        });
+        let stop = CancellationToken::new();
+        let task = tokio::spawn({
+            let stop = stop.clone();
+            async move { runtime.run(stop).await.unwrap() }
+        });
+        self.running = Some((stop, task));
+    }
+
+    /// As if our process had died; its plugins die with it.
+    pub async fn kill(&mut self) {
+        if let Some((_, task)) = self.running.take() {
+            task.abort();
+            let _ = task.await;
+        }
+    }
+
+    /// Another process, with a pool of its own.
+    pub async fn restart(&mut self) {
+        self.kill().await;
+        self.world.renew();
+        self.start();
+    }
+
+    pub fn client(&self) -> kube::Client {
+        self.client.clone()
+    }
+
+    pub async fn send(&self, method: Method, path: &str, body: &Json) -> Result<Json, kube::Error> {
+        let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        let request = Request::builder().method(method).uri(path).header("content-type", kind);
+        self.client.request(request.body(body.to_string().into_bytes()).unwrap()).await
+    }
+
+    fn path(kind: &str, name: &str) -> String {
+        let slash = if name.is_empty() { "" } else { "/" };
+        match kind.split_once('.') {
+            Some((plural, group)) if kind == terraform::providers::RESOURCE => {
+                format!("/apis/{group}/v1alpha1/{plural}{slash}{name}")
+            }
+            Some((plural, group)) => {
+                format!("/apis/{group}/v1alpha1/namespaces/default/{plural}{slash}{name}")
+            }
+            None => format!("/api/v1/namespaces/default/{kind}{slash}{name}"),
+        }
+    }
+
+    pub async fn create(&self, kind: &str, object: Json) -> Json {
+        self.try_create(kind, object).await.unwrap()
+    }
+
+    pub async fn try_create(&self, kind: &str, object: Json) -> Result<Json, kube::Error> {
+        self.send(Method::POST, &Self::path(kind, ""), &object).await
+    }
+
+    pub async fn secret(&self, name: &str, key: &str, value: Json) {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
+            "stringData": {key: value.to_string()},
+        });
+        self.create("secrets", secret).await;
+    }
+
+    /// The Secret with the provider's configuration.
+    pub async fn provider_secret(&self) {
+        let directory = self.world.cloud.path().to_str().unwrap();
+        self.secret("shelf", "provider", json!({"directory": directory})).await;
+    }
+
+    pub async fn thing(&self, name: &str, spec: Json) -> Json {
+        self.create(THINGS, thing(name, spec)).await
+    }
+
+    pub async fn patch(&self, kind: &str, name: &str, patch: Json) -> Json {
+        self.send(Method::PATCH, &Self::path(kind, name), &patch).await.unwrap()
+    }
+
+    pub async fn nudge(&self, kind: &str, name: &str) {
+        let now = jiff::Timestamp::now().to_string();
+        self.patch(kind, name, json!({"metadata": {"annotations": {"hangar.dev/reconcile": now}}})).await;
+    }
+
+    pub async fn delete(&self, kind: &str, name: &str) {
+        self.send(Method::DELETE, &Self::path(kind, name), &json!({})).await.unwrap();
+    }
+
+    pub async fn get(&self, kind: &str, name: &str) -> Option<Json> {
+        let namespace = if kind == terraform::providers::RESOURCE { "" } else { "default" };
+        self.fleet.get("a", &Key::new(kind, namespace, name)).await.unwrap()
+    }
+
+    #[track_caller]
+    pub fn until<'a>(
+        &'a self,
+        kind: &'a str,
+        name: &'a str,
+        holds: impl Fn(Option<&Json>) -> bool + 'a,
+    ) -> impl Future<Output = Option<Json>> + 'a {
+        let caller = std::panic::Location::caller();
+        async move {
+            let began = tokio::time::Instant::now();
+            loop {
+                let object = self.get(kind, name).await;
+                if holds(object.as_ref()) {
+                    return object;
+                }
+                assert!(began.elapsed() < PATIENCE, "in vain at {caller}: {object:#?}");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+    }
+
+    /// Settled: the phase is Current, and of the latest generation.
+    #[track_caller]
+    pub fn current<'a>(&'a self, kind: &'a str, name: &'a str) -> impl Future<Output = Json> + 'a {
+        let settled = self.until(kind, name, |object| {
+            object.is_some_and(|object| {
+                object["status"]["phase"] == "Current"
+                    && object["status"]["observedGeneration"] == json!(meta::generation(object))
+            })
+        });
+        async move { settled.await.unwrap() }
+    }
+
+    /// Failed, with this in the message.
+    #[track_caller]
+    pub fn failed<'a>(
+        &'a self,
+        kind: &'a str,
+        name: &'a str,
+        says: &'a str,
+    ) -> impl Future<Output = Json> + 'a {
+        let failed = self.until(kind, name, move |object| {
+            object.is_some_and(|object| {
+                object["status"]["phase"] == "Failed" && message(object, "Stalled").contains(says)
+            })
+        });
+        async move { failed.await.unwrap() }
+    }
+
+    #[track_caller]
+    pub fn gone<'a>(&'a self, kind: &'a str, name: &'a str) -> impl Future<Output = Option<Json>> + 'a {
+        self.until(kind, name, |object| object.is_none())
+    }
+}
+
+fn offer(server: &Server, registry: &Registry) {
+    let offers = registry.offers().into_iter().map(|offer| Offer {
+        definition: offer.definition,
+        schema: Arc::new(move |_| (offer.schema)()),
+        fingerprint: offer.fingerprint,
+    });
+    server.planes.catalogs.offer("terraform", offers.collect());
+}
+
+pub fn thing(name: &str, mut spec: Json) -> Json {
+    if spec.get("providerRef").is_none() {
+        spec["providerRef"] = json!({"name": "shelf"});
+    }
+    json!({
+        "apiVersion": "thing.shelf.kubeform.com/v1alpha1", "kind": "Thing", "metadata": {"name": name}, "spec": spec,
+    })
+}
+
+pub fn message(object: &Json, kind: &str) -> String {
+    let all = object.pointer("/status/conditions").and_then(Json::as_array);
+    let one = all.into_iter().flatten().find(|one| one["type"] == kind);
+    one.and_then(|one| one["message"].as_str()).unwrap_or_default().to_owned()
+}
+
+/// What a Secret holds under a key.
+pub fn secret_value(secret: &Json, key: &str) -> Option<String> {
+    use base64::Engine as _;
+    let text = secret["data"][key].as_str()?;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap();
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
