@@ -326,13 +326,15 @@ impl Driver for Terraform {
         let schema = provider.catalogue.resource(&type_name);
         let schema = schema.map_err(|error| failures::failure(error, None, false).at("spec.type"))?;
         let json = self.configuration(around, &provider).await?;
-        let mut redactions = Vec::new();
-        wanted::texts(&json, &mut redactions);
         let block = &provider.catalogue.provider.block;
         let empty = shape::desired(block, &json!({})).map_err(|error| failures::field(&error))?;
         let config = shape::with_secrets(block, empty, &json).map_err(|error| {
             Failure::terminal(format!("the provider's configuration: {error}")).at("spec.providerRef")
         })?;
+        let mut redactions = Vec::new();
+        if let Some(secrets) = shape::secrets(block, &config) {
+            wanted::texts(&secrets, &mut redactions);
+        }
         let lease = self.pool.lease(&provider.launch, &provider.digest, &config).await;
         let lease = lease.map_err(|error| {
             // A configuration that is refused is the Secret's fault, which is looked at again when it changes.
