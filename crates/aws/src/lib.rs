@@ -8,6 +8,7 @@
 pub mod client;
 pub mod crd;
 pub mod credentials;
+pub mod driver;
 pub mod endpoint;
 pub mod kinds;
 pub mod model;

@@ -129,7 +129,7 @@ async fn nobody_there_is_a_connection_that_failed() {
 async fn the_clock_is_set_by_the_service() {
     let skewed = answer(
         "403 Forbidden",
-        "date: Tue, 01 Jan 2030 00:00:00 GMT\r\n",
+        "date: Tue, 01 Jan 2030 00:00:30 GMT\r\n",
         r#"{"__type":"InvalidSignatureException","message":"Signature expired"}"#,
     );
     let (url, seen) = scripted(vec![skewed, answer("200 OK", "", "{}")]).await;

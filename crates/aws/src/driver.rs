@@ -1,0 +1,331 @@
+//! The driver: AWS for the cloud engine, by rules and models.
+//!
+//! [`AwsDriver`] answers what [`provision::Driver`] asks. Which calls a kind needs is worked out in
+//! [`crate::kinds::calls`]; here they are made, and what they answer is put together: `connection` finds account and
+//! credentials, `reading` observes, `changing` creates, updates and deletes, `finding` looks for what an interrupted
+//! create may have made, `failure` sorts errors by what is to be done about them.
+//!
+//! Not here: conditions, finalizers, references, retries of passes. Those are the engine's, for all clouds.
+
+mod changing;
+mod connection;
+mod failure;
+mod finding;
+mod reading;
+mod records;
+mod scope;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use objects::CompactString;
+use provision::dialect::ack::Ack;
+use provision::dialect::ack::place::Defaults;
+use provision::{
+    Change, Deleted, Driver, Facts, Failure, Intent, LateInitialization, Made, Observation, Observed, Plan,
+    Record, Recovery, Reference, SecretField, Subject, Surroundings, Updated,
+};
+use serde_json::{Map, Value, json};
+
+pub use self::connection::AwsConnection;
+use self::connection::Connections;
+use crate::client::Http;
+use crate::credentials::Provider;
+use crate::endpoint;
+use crate::kinds::compare::{compare, is_empty};
+use crate::kinds::{self, Home, KindFacts};
+use crate::rules::vocabulary::{Key, Late};
+
+/// How the driver is set up.
+#[derive(Clone)]
+pub struct Settings {
+    pub endpoints: endpoint::Settings,
+    /// Region, role maps and gates where neither object nor namespace says anything.
+    pub defaults: Defaults,
+    /// Tags for everything that is made; variables as ACK has them.
+    pub tags: Vec<(String, String)>,
+    pub dialect: Ack,
+    /// Whether control planes without credentials of their own use those of the process.
+    pub shared: bool,
+    /// Kinds that are served, as `buckets.s3.services.k8s.aws`; all if there are none.
+    pub kinds: Vec<CompactString>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let tags = provision::dialect::ack::tags::DEFAULT;
+        Settings {
+            endpoints: endpoint::Settings::default(),
+            defaults: Defaults::default(),
+            tags: tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            dialect: Ack::default(),
+            shared: true,
+            kinds: Vec::new(),
+        }
+    }
+}
+
+/// AWS, for the engine.
+pub struct AwsDriver {
+    settings: Settings,
+    connections: Connections,
+    kinds: HashMap<CompactString, Served>,
+}
+
+/// A kind, and what the engine is told of it once it asks.
+struct Served {
+    kind: &'static KindFacts,
+    facts: OnceLock<Option<Arc<Facts>>>,
+}
+
+/// What one call of a pass leaves for the next: the object as it was found, all tags included, and the answers it was
+/// found in.
+#[derive(Debug, Clone, Default)]
+pub struct Note {
+    pub(crate) observed: Value,
+    pub(crate) answer: Value,
+    pub(crate) reply: Value,
+    pub(crate) lists: BTreeMap<String, Value>,
+}
+
+pub(crate) type Subjected<'a> = Subject<'a, AwsConnection>;
+
+/// How long something that changes by itself is left alone.
+const SOON: Duration = Duration::from_secs(5);
+
+impl AwsDriver {
+    /// `credentials` are those of the process.
+    pub fn new(http: Arc<Http>, credentials: Provider, settings: Settings) -> AwsDriver {
+        let served = |kind: &'static KindFacts| {
+            let name = CompactString::from(format!("{}.{}", kind.plural, kind.group()));
+            let wanted = settings.kinds.is_empty() || settings.kinds.contains(&name);
+            wanted.then(|| (name, Served { kind, facts: OnceLock::new() }))
+        };
+        let kinds = kinds::all().iter().filter_map(served).collect();
+        let connections = Connections::new(http, credentials, &settings);
+        AwsDriver { settings, connections, kinds }
+    }
+
+    /// The rules of a kind that the engine knows by its facts.
+    pub(crate) fn kind(&self, facts: &Facts) -> Result<&'static KindFacts, Failure> {
+        let served = self.kinds.get(&facts.resource);
+        served
+            .map(|served| served.kind)
+            .ok_or_else(|| Failure::terminal(format!("{} is not served", facts.resource)))
+    }
+}
+
+/// What the engine has to know of a kind.
+fn engine_facts(kind: &'static KindFacts, dialect: Arc<Ack>) -> Option<Facts> {
+    let plan = kind.plan().ok()?;
+    let resource = format!("{}.{}", kind.plural, kind.group());
+    let mut facts = Facts::new(resource, kind.kind, kind.service, kind.finalizer(), dialect);
+    facts.references = kind.references().ok()?.into_iter().map(reference).collect();
+    facts.secrets = kind.secret_fields().ok()?.into_iter().map(|field| SecretField { field }).collect();
+    let before = kind.rules.fields.iter().filter(|(_, rule)| rule.value.before_delete);
+    facts.before_delete =
+        before.filter_map(|(word, _)| plan.field(word)).map(|field| format!("spec.{}", field.name)).collect();
+    facts.interval = kind.rules.requeue.map(|seconds| Duration::from_secs(seconds.into()));
+    Some(facts)
+}
+
+fn reference(told: kinds::references::ReferenceFact) -> Reference {
+    let target = kinds::find(&told.service, &told.kind);
+    let plural = target.map_or_else(|| crate::crd::names::plural(&told.kind), |target| target.plural.clone());
+    Reference {
+        field: told.field,
+        reference: told.reference,
+        kind: format!("{plural}.{}.{}", told.service, kinds::GROUP_SUFFIX).into(),
+        target: told.target,
+        required: told.required,
+        unready: told.unready,
+    }
+}
+
+#[async_trait]
+impl Driver for AwsDriver {
+    type Connection = AwsConnection;
+    type Note = Note;
+
+    fn name(&self) -> &'static str {
+        "aws"
+    }
+
+    fn kinds(&self) -> Vec<CompactString> {
+        let mut kinds: Vec<CompactString> = self.kinds.keys().cloned().collect();
+        kinds.sort();
+        kinds
+    }
+
+    fn facts(&self, kind: &str) -> Option<Arc<Facts>> {
+        let served = self.kinds.get(kind)?;
+        let dialect = || Arc::new(self.settings.dialect.clone());
+        served.facts.get_or_init(|| engine_facts(served.kind, dialect()).map(Arc::new)).clone()
+    }
+
+    async fn connect(&self, surroundings: &Surroundings<'_>) -> Result<Arc<AwsConnection>, Failure> {
+        Box::pin(self.connections.get(surroundings)).await
+    }
+
+    async fn prepare(
+        &self,
+        surroundings: &Surroundings<'_>,
+        _: &Arc<AwsConnection>,
+        desired: &mut Value,
+    ) -> Result<(), Failure> {
+        let kind = self.kind(surroundings.facts)?;
+        let defaults = self.default_tags(surroundings.facts, surroundings.object);
+        let marked = finding::mark(kind, surroundings.object);
+        scope::add_tags(kind, desired, defaults.into_iter().chain(marked).collect());
+        Ok(())
+    }
+
+    fn identify(
+        &self,
+        facts: &Facts,
+        fields: &BTreeMap<String, String>,
+        desired: &mut Value,
+    ) -> Result<(), Failure> {
+        let kind = self.kind(facts)?;
+        let plan = kind.plan().map_err(|error| Failure::terminal(error.to_string()))?;
+        for (name, value) in fields {
+            if name == "arn" {
+                scope::put(desired, &["status", "ackResourceMetadata", "arn"], value.as_str().into());
+                continue;
+            }
+            let Some(field) = plan.fields().iter().find(|field| field.name == *name) else {
+                return Err(Failure::terminal(format!("{} has no field {name} to be found by", kind.kind)));
+            };
+            let home = if field.home == Home::Spec { "spec" } else { "status" };
+            scope::put(desired, &[home, name], value.as_str().into());
+        }
+        let given = |name: &str| desired.pointer(name).is_some_and(|value| !is_empty(value));
+        if kind.rules.key == Some(Key::Arn) && !given("/status/ackResourceMetadata/arn") {
+            return Err(Failure::terminal("required field missing: arn"));
+        }
+        for (word, _) in kind.rules.fields.iter().filter(|(_, rule)| rule.value.key) {
+            let Some(field) = plan.field(word) else { continue };
+            let home = if field.home == Home::Spec { "spec" } else { "status" };
+            if !given(&format!("/{home}/{}", field.name)) {
+                return Err(Failure::terminal(format!("required field missing: {}", field.name)));
+            }
+        }
+        Ok(())
+    }
+
+    async fn observe(&self, subject: &Subjected<'_>) -> Result<Observation<Note>, Failure> {
+        let kind = self.kind(subject.facts)?;
+        let wanted = scope::wanted(subject);
+        let read = reading::observe(kind, subject, &wanted);
+        match Box::pin(read).await? {
+            None => Ok(Observation::Absent),
+            Some(found) => Ok(Observation::Present(Box::new(self.observed(kind, subject, found)))),
+        }
+    }
+
+    async fn plan(
+        &self,
+        subject: &Subjected<'_>,
+        observed: Option<&Observed<Note>>,
+    ) -> Result<Plan<Note>, Failure> {
+        let kind = self.kind(subject.facts)?;
+        let wanted = scope::wanted(subject);
+        let Some(observed) = observed else {
+            let calls = changing::creating_calls(kind, subject, &wanted)?;
+            return Ok(Plan::new(Vec::new(), calls, Note::default()));
+        };
+        let plan = kind.plan().map_err(|error| Failure::terminal(error.to_string()))?;
+        let differences = compare(kind, plan, &subject.desired["spec"], &observed.note.observed["spec"]);
+        let change = |difference: &kinds::compare::FieldChange| Change {
+            replaces: plan.field(&difference.word).is_some_and(|field| field.immutable),
+            ..Change::new(difference.path.clone(), difference.from.clone(), difference.to.clone())
+        };
+        let mut changes: Vec<Change> = differences.iter().map(change).collect();
+        changes.extend(subject.secrets.changed().map(Change::sensitive));
+        let calls = changing::updating_calls(kind, subject, &wanted, observed, &changes)?;
+        let names = calls.iter().map(|call| format!("{}:{}", kind.service, call.operation)).collect();
+        Ok(Plan::new(changes, names, Note::default()))
+    }
+
+    async fn create(
+        &self,
+        subject: &Subjected<'_>,
+        intent: &Intent,
+        _: &Plan<Note>,
+    ) -> Result<Made, Failure> {
+        let kind = self.kind(subject.facts)?;
+        let wanted = scope::wanted(subject);
+        Box::pin(changing::create(kind, subject, &wanted, &intent.token)).await.map(Made::from)
+    }
+
+    async fn update(
+        &self,
+        subject: &Subjected<'_>,
+        observed: &Observed<Note>,
+        plan: &Plan<Note>,
+    ) -> Result<Updated<Note>, Failure> {
+        let kind = self.kind(subject.facts)?;
+        let wanted = scope::wanted(subject);
+        let after = Box::pin(changing::update(kind, subject, &wanted, observed, &plan.changes)).await?;
+        Ok(Updated { record: Record::default(), observed: None, after })
+    }
+
+    async fn delete(&self, subject: &Subjected<'_>, observed: &Observed<Note>) -> Result<Deleted, Failure> {
+        let kind = self.kind(subject.facts)?;
+        let wanted = scope::wanted(subject);
+        Box::pin(changing::delete(kind, subject, &wanted, observed)).await
+    }
+
+    async fn recover(&self, subject: &Subjected<'_>, _: &Intent) -> Result<Recovery, Failure> {
+        let kind = self.kind(subject.facts)?;
+        Box::pin(finding::recover(kind, subject)).await
+    }
+
+    fn late_initialization(&self, subject: &Subjected<'_>, observed: &Observed<Note>) -> LateInitialization {
+        let mut late = LateInitialization::default();
+        let Some(kind) = self.kind(subject.facts).ok() else { return late };
+        let Ok(plan) = kind.plan() else { return late };
+        let mut spec = Map::new();
+        for (word, rule) in &kind.rules.fields {
+            let (Some(told), Some(field)) = (rule.value.late, plan.field(word)) else { continue };
+            late.applies = true;
+            if subject.desired["spec"].get(&field.name).is_some_and(|value| !value.is_null()) {
+                continue;
+            }
+            match observed.spec.get(&field.name).filter(|value| !value.is_null()) {
+                Some(value) => {
+                    spec.insert(field.name.clone(), value.clone());
+                }
+                None if told == Late::Wait => late.missing.push(format!("spec.{}", field.name)),
+                None => {}
+            }
+        }
+        late.spec = if spec.is_empty() { Value::Null } else { Value::Object(spec) };
+        late
+    }
+}
+
+impl AwsDriver {
+    fn default_tags(&self, facts: &Facts, object: &Value) -> BTreeMap<String, String> {
+        let tags = self.settings.tags.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let version = env!("CARGO_PKG_VERSION");
+        provision::dialect::ack::tags::of(tags, facts, object, version).into_iter().collect()
+    }
+
+    /// What was found, for the engine: without tags that are AWS's or ours.
+    fn observed(&self, kind: &KindFacts, subject: &Subjected<'_>, found: reading::Found) -> Observed<Note> {
+        let mut shown = json!({"spec": found.note.observed["spec"]});
+        let defaults = self.default_tags(subject.facts, subject.object);
+        let ours = |key: &str| defaults.contains_key(key) || key == finding::MARK;
+        scope::remove_tags(kind, &mut shown, ours);
+        Observed {
+            spec: shown["spec"].take(),
+            status: found.status,
+            arn: found.arn,
+            readiness: found.readiness,
+            note: found.note,
+        }
+    }
+}

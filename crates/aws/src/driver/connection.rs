@@ -1,0 +1,204 @@
+//! Accounts: whose credentials, which region, which endpoint.
+//!
+//! A control plane may have credentials of its own, in the Secret `aws-credentials` of its ACK system namespace (keys
+//! `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, and perhaps `AWS_SESSION_TOKEN`); else those of the process are used,
+//! where that is allowed. Connections and identities are kept in bounded caches.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use objects::meta;
+use provision::dialect::ack::place::{self, Defaults, Wanted};
+use provision::{Class, Connection, Facts, Failure, LimitKey, Place, Surroundings};
+use quick_cache::sync::Cache;
+use serde_json::{Value, json};
+
+use super::Settings;
+use crate::client::{CallError, Client, Http, RetryPolicy};
+use crate::credentials::Provider;
+use crate::endpoint;
+use crate::model;
+
+/// What a control plane's own credentials are in.
+const SECRET: &str = "aws-credentials";
+/// Accounts, regions and roles in use at once; others are looked up again.
+const CONNECTIONS: usize = 4096;
+
+/// One account in one region.
+pub struct AwsConnection {
+    pub(crate) client: Client,
+    pub(crate) place: Place,
+}
+
+impl Connection for AwsConnection {
+    fn limit(&self, facts: &Facts) -> LimitKey {
+        LimitKey::of([self.place.account.as_str(), self.place.region.as_str(), facts.service.as_str()])
+    }
+
+    fn display(&self) -> String {
+        format!("{}/{}", self.place.account, self.place.region)
+    }
+
+    fn place(&self) -> Option<&Place> {
+        Some(&self.place)
+    }
+}
+
+/// Who credentials belong to.
+#[derive(Clone, Debug)]
+struct Identity {
+    account: String,
+    partition: String,
+}
+
+/// What tells connections apart. No secrets: credentials by a fingerprint of theirs.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct ConnectionKey {
+    credentials: [u8; 32],
+    region: String,
+    endpoint: Option<String>,
+    role: Option<String>,
+}
+
+pub(super) struct Connections {
+    http: Arc<Http>,
+    own: Provider,
+    endpoints: endpoint::Settings,
+    defaults: Defaults,
+    shared: bool,
+    identities: Cache<[u8; 32], Identity>,
+    kept: Cache<ConnectionKey, Arc<AwsConnection>>,
+}
+
+impl Connections {
+    pub fn new(http: Arc<Http>, own: Provider, settings: &Settings) -> Connections {
+        Connections {
+            http,
+            own,
+            endpoints: settings.endpoints.clone(),
+            defaults: settings.defaults.clone(),
+            shared: settings.shared,
+            identities: Cache::new(CONNECTIONS),
+            kept: Cache::new(CONNECTIONS),
+        }
+    }
+
+    pub async fn get(&self, surroundings: &Surroundings<'_>) -> Result<Arc<AwsConnection>, Failure> {
+        let (provider, fingerprint) = self.credentials(surroundings).await?;
+        let identity = self.identity(&provider, fingerprint).await?;
+        let wanted = place::wanted(surroundings, &self.defaults, &identity.account).await?;
+        let key = ConnectionKey {
+            credentials: fingerprint,
+            region: wanted.region.to_string(),
+            endpoint: wanted.endpoint.clone(),
+            role: wanted.role.clone(),
+        };
+        if let Some(kept) = self.kept.get(&key).filter(|kept| kept.place.role == wanted.selected) {
+            return Ok(kept);
+        }
+        let connection = Arc::new(self.connection(provider, &identity, &wanted));
+        self.kept.insert(key, connection.clone());
+        Ok(connection)
+    }
+
+    fn connection(&self, provider: Provider, identity: &Identity, wanted: &Wanted) -> AwsConnection {
+        let base = self.client(provider, &wanted.region, wanted.endpoint.as_deref());
+        let client = match &wanted.role {
+            Some(role) => {
+                let assumed = Provider::of_role(base, role, "hangar");
+                self.client(assumed, &wanted.region, wanted.endpoint.as_deref())
+            }
+            None => base,
+        };
+        let partition = match endpoint::partition(&wanted.region) {
+            "" => identity.partition.as_str(),
+            partition => partition,
+        };
+        let place = Place {
+            account: wanted.account.clone(),
+            region: wanted.region.clone(),
+            partition: partition.into(),
+            role: wanted.selected.clone(),
+        };
+        AwsConnection { client, place }
+    }
+
+    fn client(&self, provider: Provider, region: &str, url: Option<&str>) -> Client {
+        let mut endpoints = self.endpoints.clone();
+        if let Some(url) = url {
+            endpoints.url = Some(url.to_owned());
+        }
+        // Too many calls are slowed down for all objects of an account at once, by the engine.
+        let policy = RetryPolicy { throttled: false, ..RetryPolicy::default() };
+        Client::new(self.http.clone(), provider, region, endpoints).with_policy(policy)
+    }
+
+    /// The credentials for a control plane, and a fingerprint of them.
+    async fn credentials(&self, surroundings: &Surroundings<'_>) -> Result<(Provider, [u8; 32]), Failure> {
+        let namespace = &self.defaults.system_namespace;
+        let Some(secret) = surroundings.reader.get("secrets", namespace, SECRET).await? else {
+            return match self.shared {
+                true => Ok((self.own.clone(), [0; 32])),
+                false => Err(Failure::new(
+                    Class::Denied,
+                    "CredentialsUnavailable",
+                    format!(
+                        "this control plane has no AWS credentials; put them into Secret {namespace}/{SECRET}"
+                    ),
+                )),
+            };
+        };
+        let text = |key: &str| {
+            let encoded = secret.get("data")?.get(key)?.as_str()?;
+            String::from_utf8(STANDARD.decode(encoded).ok()?).ok().map(|text| text.trim().to_owned())
+        };
+        let (Some(access), Some(hidden)) = (text("AWS_ACCESS_KEY_ID"), text("AWS_SECRET_ACCESS_KEY")) else {
+            return Err(Failure::new(
+                Class::Denied,
+                "CredentialsUnavailable",
+                format!("Secret {namespace}/{SECRET} needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+            ));
+        };
+        let token = text("AWS_SESSION_TOKEN").filter(|token| !token.is_empty());
+        let version = format!("{}/{}/{access}", meta::uid(&secret), meta::resource_version(&secret));
+        Ok((Provider::given(&access, &hidden, token.as_deref()), fingerprint(&version)))
+    }
+
+    /// Asked once for each set of credentials.
+    async fn identity(&self, provider: &Provider, fingerprint: [u8; 32]) -> Result<Identity, Failure> {
+        if let Some(known) = self.identities.get(&fingerprint) {
+            return Ok(known);
+        }
+        let region =
+            if self.defaults.region.is_empty() { "us-east-1" } else { self.defaults.region.as_str() };
+        let client = self.client(provider.clone(), region, self.defaults.endpoint.as_deref());
+        let sts = model::service("sts").map_err(|error| Failure::terminal(error.to_string()))?;
+        let answer = client.call(sts, "GetCallerIdentity", &json!({})).await.map_err(unknown)?;
+        let text = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let identity = Identity {
+            account: text("Account"),
+            partition: text("Arn").split(':').nth(1).unwrap_or("aws").to_owned(),
+        };
+        self.identities.insert(fingerprint, identity.clone());
+        Ok(identity)
+    }
+}
+
+fn unknown(error: CallError) -> Failure {
+    let class = match error.is_denied() {
+        true => Class::Denied,
+        false if error.throttled => Class::Throttled,
+        false => Class::Recoverable,
+    };
+    Failure::new(
+        class,
+        error.code,
+        format!("the account of the AWS credentials cannot be found out: {}", error.message),
+    )
+}
+
+fn fingerprint(text: &str) -> [u8; 32] {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(text.as_bytes()).into()
+}

@@ -1,0 +1,248 @@
+//! The driver under the engine, in a control plane, against moto: objects are applied, and AWS follows.
+//!
+//! Without `moto_server` (or what `HANGAR_MOTO_SERVER` names) nothing is tried; `cargo xtask test` installs it.
+
+#[path = "../emulators/emulator.rs"]
+mod emulator;
+mod world;
+
+use serde_json::{Value, json};
+use world::{World, condition};
+
+const BUCKET: (&str, &str) = ("s3", "Bucket");
+const QUEUE: (&str, &str) = ("sqs", "Queue");
+const TABLE: (&str, &str) = ("dynamodb", "Table");
+const ROLE: (&str, &str) = ("iam", "Role");
+const TOPIC: (&str, &str) = ("sns", "Topic");
+const VPC: (&str, &str) = ("ec2", "VPC");
+const KEY: (&str, &str) = ("kms", "Key");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_lives() {
+    let Some(world) = World::new(&[BUCKET]).await else { return };
+    let spec = json!({
+        "name": "photos", "versioning": {"status": "Enabled"},
+        "tagging": {"tagSet": [{"key": "team", "value": "blue"}]},
+    });
+    world.create(BUCKET, "photos", json!({}), spec).await;
+    world.synced(BUCKET, "photos").await;
+    let object = world.get(BUCKET, "photos").await.unwrap();
+    let metadata = &object["status"]["ackResourceMetadata"];
+    assert_eq!(metadata["arn"], "arn:aws:s3:::photos");
+    assert_eq!(
+        (&metadata["ownerAccountID"], &metadata["region"]),
+        (&json!("123456789012"), &json!("eu-west-1"))
+    );
+    assert_eq!(
+        world.call("s3", "GetBucketVersioning", json!({"Bucket": "photos"})).await.unwrap()["Status"],
+        "Enabled"
+    );
+    let tags = world.call("s3", "GetBucketTagging", json!({"Bucket": "photos"})).await.unwrap();
+    assert!(tags["TagSet"].as_array().unwrap().contains(&json!({"Key": "team", "Value": "blue"})), "{tags}");
+    assert_eq!(
+        object["spec"]["tagging"]["tagSet"],
+        json!([{"key": "team", "value": "blue"}]),
+        "default tags are not shown"
+    );
+
+    world.patch(BUCKET, "photos", json!({"spec": {"versioning": {"status": "Suspended"}}})).await;
+    let suspended = async |world: &World| {
+        world.call("s3", "GetBucketVersioning", json!({"Bucket": "photos"})).await.unwrap()["Status"]
+            == "Suspended"
+    };
+    world.until(BUCKET, "photos", "suspended", suspended).await;
+
+    // Somebody else changes it, and it is changed back.
+    let drifted = json!({"Bucket": "photos", "VersioningConfiguration": {"Status": "Enabled"}});
+    world.call("s3", "PutBucketVersioning", drifted).await.unwrap();
+    world.nudge(BUCKET, "photos").await;
+    world.until(BUCKET, "photos", "suspended again", suspended).await;
+
+    world.delete(BUCKET, "photos").await;
+    world.gone(BUCKET, "photos").await;
+    let error = world.call("s3", "HeadBucket", json!({"Bucket": "photos"})).await.unwrap_err();
+    assert_eq!(error.http_status, Some(404));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_lives() {
+    let Some(world) = World::new(&[QUEUE]).await else { return };
+    world
+        .create(
+            QUEUE,
+            "jobs",
+            json!({}),
+            json!({"queueName": "jobs", "delaySeconds": "5", "tags": {"a": "1"}}),
+        )
+        .await;
+    world.synced(QUEUE, "jobs").await;
+    let object = world.get(QUEUE, "jobs").await.unwrap();
+    assert_eq!(object["spec"]["visibilityTimeout"], "30", "what AWS chose is in the spec: {object:#}");
+    let url = object["status"]["queueURL"].as_str().unwrap().to_owned();
+    assert!(object["status"]["ackResourceMetadata"]["arn"].as_str().unwrap().ends_with(":jobs"));
+
+    world.patch(QUEUE, "jobs", json!({"spec": {"delaySeconds": "7", "tags": {"a": null, "b": "2"}}})).await;
+    world
+        .until(QUEUE, "jobs", "changed", async |world| {
+            let ask = json!({"QueueUrl": url, "AttributeNames": ["All"]});
+            let attributes = world.call("sqs", "GetQueueAttributes", ask).await.unwrap();
+            let tags = world.call("sqs", "ListQueueTags", json!({"QueueUrl": url})).await.unwrap();
+            attributes["Attributes"]["DelaySeconds"] == "7"
+                && tags["Tags"]["b"] == "2"
+                && tags["Tags"].get("a").is_none()
+        })
+        .await;
+    world.delete(QUEUE, "jobs").await;
+    world.gone(QUEUE, "jobs").await;
+    let left = world.call("sqs", "ListQueues", json!({})).await.unwrap();
+    assert!(left.get("QueueUrls").is_none_or(|urls| urls == &json!([])), "{left}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_lives() {
+    let Some(world) = World::new(&[TABLE]).await else { return };
+    let spec = json!({
+        "tableName": "people", "billingMode": "PAY_PER_REQUEST",
+        "attributeDefinitions": [{"attributeName": "id", "attributeType": "S"}],
+        "keySchema": [{"attributeName": "id", "keyType": "HASH"}],
+        "timeToLive": {"attributeName": "until", "enabled": true},
+    });
+    world.create(TABLE, "people", json!({}), spec).await;
+    world.synced(TABLE, "people").await;
+    let ttl = world.call("dynamodb", "DescribeTimeToLive", json!({"TableName": "people"})).await.unwrap();
+    assert_eq!(ttl["TimeToLiveDescription"]["TimeToLiveStatus"], "ENABLED");
+    world.patch(TABLE, "people", json!({"spec": {"tags": [{"key": "k", "value": "v"}]}})).await;
+    let arn = world.get(TABLE, "people").await.unwrap()["status"]["ackResourceMetadata"]["arn"].clone();
+    world
+        .until(TABLE, "people", "tagged", async |world| {
+            let tags =
+                world.call("dynamodb", "ListTagsOfResource", json!({"ResourceArn": arn})).await.unwrap();
+            tags["Tags"].as_array().unwrap().contains(&json!({"Key": "k", "Value": "v"}))
+        })
+        .await;
+    world.delete(TABLE, "people").await;
+    world.gone(TABLE, "people").await;
+    assert_eq!(world.call("dynamodb", "ListTables", json!({})).await.unwrap()["TableNames"], json!([]));
+    world.stop().await;
+}
+
+fn trust(service: &str) -> String {
+    let statement = json!({"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"});
+    json!({"Version": "2012-10-17", "Statement": [statement]}).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_lives() {
+    let Some(world) = World::new(&[ROLE]).await else { return };
+    let inline = json!({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]});
+    let spec = json!({
+        "name": "worker", "assumeRolePolicyDocument": trust("ec2.amazonaws.com"),
+        "inlinePolicies": {"storage": inline.to_string()},
+    });
+    world.create(ROLE, "worker", json!({}), spec).await;
+    world.synced(ROLE, "worker").await;
+    let names = world.call("iam", "ListRolePolicies", json!({"RoleName": "worker"})).await.unwrap();
+    assert_eq!(names["PolicyNames"], json!(["storage"]));
+    let edit = json!({"spec": {"description": "works", "inlinePolicies": {"storage": null}, "assumeRolePolicyDocument": trust("lambda.amazonaws.com")}});
+    world.patch(ROLE, "worker", edit).await;
+    world
+        .until(ROLE, "worker", "changed", async |world| {
+            let role = world.call("iam", "GetRole", json!({"RoleName": "worker"})).await.unwrap();
+            let names = world.call("iam", "ListRolePolicies", json!({"RoleName": "worker"})).await.unwrap();
+            let document = role["Role"]["AssumeRolePolicyDocument"].as_str().unwrap_or_default();
+            role["Role"]["Description"] == "works"
+                && document.contains("lambda")
+                && names["PolicyNames"] == json!([])
+        })
+        .await;
+    world.delete(ROLE, "worker").await;
+    world.gone(ROLE, "worker").await;
+    assert_eq!(
+        world.call("iam", "GetRole", json!({"RoleName": "worker"})).await.unwrap_err().code,
+        "NoSuchEntity"
+    );
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_lives() {
+    let Some(world) = World::new(&[TOPIC]).await else { return };
+    world.create(TOPIC, "news", json!({}), json!({"name": "news", "displayName": "News"})).await;
+    world.synced(TOPIC, "news").await;
+    let arn = world.get(TOPIC, "news").await.unwrap()["status"]["ackResourceMetadata"]["arn"].clone();
+    world.patch(TOPIC, "news", json!({"spec": {"displayName": "Olds"}})).await;
+    world
+        .until(TOPIC, "news", "renamed", async |world| {
+            let found = world.call("sns", "GetTopicAttributes", json!({"TopicArn": arn})).await.unwrap();
+            found["Attributes"]["DisplayName"] == "Olds"
+        })
+        .await;
+    world.delete(TOPIC, "news").await;
+    world.gone(TOPIC, "news").await;
+    assert_eq!(world.call("sns", "ListTopics", json!({})).await.unwrap()["Topics"], json!([]));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_no_name_is_made_once_and_found_by_its_mark() {
+    let Some(world) = World::new(&[VPC, KEY]).await else { return };
+    world
+        .create(
+            VPC,
+            "net",
+            json!({}),
+            json!({"cidrBlocks": ["10.9.0.0/16"], "tags": [{"key": "a", "value": "1"}]}),
+        )
+        .await;
+    world.create(KEY, "key", json!({}), json!({"description": "for tests"})).await;
+    world.synced(VPC, "net").await;
+    world.synced(KEY, "key").await;
+    let object = world.get(VPC, "net").await.unwrap();
+    let filter =
+        json!({"Filters": [{"Name": "tag:hangar.dev/owner", "Values": [object["metadata"]["uid"]]}]});
+    let found = world.call("ec2", "DescribeVpcs", filter).await.unwrap();
+    assert_eq!(found["Vpcs"].as_array().unwrap().len(), 1, "{found}");
+    assert_eq!(found["Vpcs"][0]["VpcId"], object["status"]["vpcID"]);
+    assert_eq!(object["spec"]["tags"], json!([{"key": "a", "value": "1"}]));
+    for (kind, name) in [(VPC, "net"), (KEY, "key")] {
+        world.delete(kind, name).await;
+        world.gone(kind, name).await;
+    }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_there_is_adopted_or_refused() {
+    let Some(world) = World::new(&[QUEUE, ROLE]).await else { return };
+    let made = world
+        .call("sqs", "CreateQueue", json!({"QueueName": "old", "Attributes": {"DelaySeconds": "9"}}))
+        .await
+        .unwrap();
+    let annotations = json!({
+        "services.k8s.aws/adoption-policy": "adopt",
+        "services.k8s.aws/adoption-fields": json!({"queueURL": made["QueueUrl"]}).to_string(),
+    });
+    world.create(QUEUE, "old", annotations, json!({"queueName": "old"})).await;
+    world.synced(QUEUE, "old").await;
+    let object = world.get(QUEUE, "old").await.unwrap();
+    assert_eq!(object["spec"]["delaySeconds"], "9", "{object:#}");
+    assert_eq!(object["metadata"]["annotations"]["services.k8s.aws/adopted"], "true");
+
+    let role = json!({"RoleName": "taken", "AssumeRolePolicyDocument": trust("ec2.amazonaws.com")});
+    world.call("iam", "CreateRole", role).await.unwrap();
+    let spec = json!({"name": "taken", "assumeRolePolicyDocument": trust("ec2.amazonaws.com")});
+    world.create(ROLE, "taken", json!({}), spec).await;
+    world
+        .until(ROLE, "taken", "refused", async |world| {
+            let object = world.get(ROLE, "taken").await.unwrap_or_default();
+            condition(&object, "ACK.Terminal") == Some("True".to_owned())
+        })
+        .await;
+    world.delete(ROLE, "taken").await;
+    world.gone(ROLE, "taken").await;
+    let there: Value = world.call("iam", "GetRole", json!({"RoleName": "taken"})).await.unwrap();
+    assert_eq!(there["Role"]["RoleName"], "taken");
+    world.stop().await;
+}
