@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// Our crates from the purest to the product, as in ARCHITECTURE.md. A crate may know those before it, not those
 /// after it.
-const ORDER: [&str; 23] = [
+const ORDER: [&str; 24] = [
     "objects",
     "schemas",
     "rules",
@@ -34,6 +34,7 @@ const ORDER: [&str; 23] = [
     "hangar",
     "fuzz",
     "xtask",
+    "databases",
     "end-to-end",
 ];
 

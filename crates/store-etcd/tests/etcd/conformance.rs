@@ -7,7 +7,7 @@ use store::Store;
 use store::conformance::Harness;
 use store_etcd::Config;
 
-use crate::server;
+use crate::server::{self, Configured};
 
 struct Prefix(Config);
 

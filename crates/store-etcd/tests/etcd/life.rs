@@ -9,7 +9,7 @@ use store::{Change, Entry, Expect, Key, Operation, Revision, Scope, Store, Store
 use store_etcd::Etcd;
 
 use crate::replicas::{key, next_event, put, put_if};
-use crate::server::{self, Server};
+use crate::server::{self, Configured, Server};
 
 async fn fresh() -> (Server, store_etcd::Config, Etcd) {
     let etcd = Server::start();

@@ -16,7 +16,7 @@ use store_etcd::{Config, Etcd, Options, Tls};
 use tokio::net::TcpListener;
 
 use crate::replicas::{key, put};
-use crate::server::{self, Server, Wish};
+use crate::server::{self, Configured, Server, Wish};
 
 async fn refusal(config: &Config) -> String {
     match Etcd::open(config, Options::default()).await {

@@ -12,7 +12,7 @@ use store::{
 };
 use store_etcd::{Config, Etcd};
 
-use crate::server::{self, Server};
+use crate::server::{self, Configured, Server};
 
 pub fn key(name: &str) -> Key {
     Key::new("things", "ns", name)

@@ -12,7 +12,7 @@ use store::{Delivery, Revision, Scope, Store, StoreError, TenantId, WatchError};
 use store_etcd::{Config, Etcd, Options};
 
 use crate::replicas::{key, next_event, put};
-use crate::server::{self, Server};
+use crate::server::{self, Configured, Server};
 
 /// What a writer was told: the revision and the value of each write that was acknowledged.
 type Told = Vec<(Revision, u64)>;

@@ -6,7 +6,7 @@ use auth::pki::Authority;
 use store::Store;
 use store_postgres::{Options, Postgres};
 
-use crate::server::Server;
+use crate::server::{Server, Sql};
 
 fn authority(name: &str) -> Authority {
     Authority::generate(name, jiff::Timestamp::now(), Duration::from_secs(3600)).unwrap()

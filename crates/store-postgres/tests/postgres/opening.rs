@@ -6,7 +6,7 @@ use store::Store;
 use store_postgres::{OpenError, Options, Postgres};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::server::{PASSWORD, Server, fresh_schema};
+use crate::server::{PASSWORD, Server, Sql, fresh_schema};
 
 async fn refused(url: &str, schema: &str, says: &[&str]) -> OpenError {
     let options = Options { schema: schema.into(), ..Options::default() };

@@ -10,6 +10,7 @@ use store::{
 use store_postgres::Postgres;
 
 use crate::conformance::Place;
+use crate::server::Sql;
 
 pub fn key(name: &str) -> Key {
     Key::new("things", "ns", name)
@@ -266,9 +267,11 @@ async fn spent_partitions_are_dropped_while_others_write() {
     }
     writing.await.unwrap();
     let schema = &place.schema;
-    let (parts, tables) = (
-        format!("SELECT count(*) FROM {schema}.log_part"),
-        format!("SELECT count(*) FROM pg_inherits WHERE inhparent = '{schema}.log'::regclass"),
+    let parts = format!("SELECT count(*) FROM {schema}.log_part");
+    // In one question, for a chore may be at it.
+    let unlisted = format!(
+        "SELECT count(*) - (SELECT count(*) FROM {schema}.log_part) FROM pg_inherits
+         WHERE inhparent = '{schema}.log'::regclass"
     );
     // Others have precedence, the database's own housekeeping too: in the end they are gone.
     let mut left = i64::MAX;
@@ -281,7 +284,7 @@ async fn spent_partitions_are_dropped_while_others_write() {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     assert!(left <= 4, "{left} partitions are left of a log of one line");
-    assert_eq!(place.server.number(&tables).await, left);
+    assert_eq!(place.server.number(&unlisted).await, 0);
     assert_eq!(store.count(tenant, &Scope::All).await.unwrap(), 10);
 }
 
