@@ -62,6 +62,7 @@ pub struct Advisory {
 pub const NOT_CONVERGING: &str = "NotConverging";
 pub const DRIFTED: &str = "DriftDetected";
 pub const APPROVAL_REQUIRED: &str = "ApprovalRequired";
+pub const NOT_WRITTEN: &str = "NotWritten";
 pub const PAUSED: &str = "Paused";
 
 /// How references were resolved in a pass.

@@ -131,6 +131,14 @@ pub struct Record {
 }
 
 impl Record {
+    /// Puts another record over this one, but for its status.
+    pub(crate) fn add(&mut self, other: Record) {
+        if other.spec.is_object() {
+            objects::patch::merge(&mut self.spec, &other.spec);
+        }
+        self.annotations.extend(other.annotations);
+    }
+
     /// The status of an object with that of the record in it.
     pub fn merged_status(&self, object: &Value) -> Value {
         let mut status = object.get("status").filter(|status| status.is_object()).cloned();
@@ -308,6 +316,13 @@ pub trait Driver: Send + Sync + 'static {
     /// The record that says that there is no resource any more, written between the two halves of a replacement.
     fn forgotten(&self, subject: &Subject<'_, Self::Connection>) -> Record {
         let _ = subject;
+        Record::default()
+    }
+
+    /// What the object is to show of the resource beside its status, such as the last known state in the spec:
+    /// written whenever the resource is settled and the object shows something else.
+    fn shown(&self, subject: &Subject<'_, Self::Connection>, observed: &Observed<Self::Note>) -> Record {
+        let _ = (subject, observed);
         Record::default()
     }
 

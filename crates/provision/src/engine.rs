@@ -1,11 +1,13 @@
 //! The engine as a controller: which changes concern it, and a pass for each key.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use auth::user::{MASTERS, UserInfo};
+use objects::selector::labels::Selector;
 use objects::{CompactString, Value, meta};
 use quick_cache::sync::Cache;
 use runtime::{Change, Context, Controller, Error, Event, Fleet, Key, Kinds, Next, Request, Triggers};
@@ -29,6 +31,8 @@ pub struct Settings {
     pub interval: Duration,
     /// Whether references and secrets of other namespaces may be used.
     pub cross_namespace: bool,
+    /// Which objects are looked after at all.
+    pub watched: Watched,
     /// The longest that one call of a driver may take. What it did is unknown then.
     pub patience: Duration,
     pub fingerprints: FingerprintKey,
@@ -40,9 +44,25 @@ impl Settings {
         Settings {
             interval: Duration::from_secs(600),
             cross_namespace: true,
+            watched: Watched::default(),
             patience: Duration::from_secs(3_600),
             fingerprints: FingerprintKey::new(key),
         }
+    }
+}
+
+/// Objects that are looked after; all of them by default.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// None is all.
+    pub namespaces: Option<BTreeSet<String>>,
+    pub selector: Selector,
+}
+
+impl Watched {
+    fn contains(&self, object: &Value) -> bool {
+        let named = self.namespaces.as_ref().is_none_or(|names| names.contains(meta::namespace(object)));
+        named && self.selector.matches(meta::labels(object))
     }
 }
 
@@ -217,7 +237,7 @@ impl<D: Driver> Controller for Engine<D> {
             return;
         }
         let Some(now) = event.object() else { return };
-        if served && self.concerns(event, now) {
+        if served && self.0.settings.watched.contains(now) && self.concerns(event, now) {
             triggers.now(event.key.clone());
         }
         if target && self.wakes(event, now) {
@@ -227,8 +247,7 @@ impl<D: Driver> Controller for Engine<D> {
                 .into_iter()
                 .for_each(|key| triggers.now(key));
         }
-        // Control planes of this process tell what was before; of others it has to be remembered.
-        if event.previous().is_none() {
+        if !event.tells_previous() {
             let key = (event.control_plane.clone(), event.key.clone());
             match event.change {
                 Change::Deleted => drop(self.0.seen.remove(&key)),
@@ -243,6 +262,9 @@ impl<D: Driver> Controller for Engine<D> {
         let Some(object) = context.get(&key.kind, &key.namespace, &key.name).await? else {
             return Ok(Next::Done);
         };
+        if !self.0.settings.watched.contains(&object) {
+            return Ok(Next::Done);
+        }
         let reader = Reader::new(context, control_plane, Some((&self.0.dependants, key)));
         Box::pin(
             Pass::new(&self.0, control_plane, &reader, Some(context.client()), facts, object, context.now)

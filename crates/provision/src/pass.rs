@@ -26,7 +26,7 @@ use crate::dialect::{self, Advisory, Beginning, LateState, Look, ReferencesState
 use crate::driver::{Connection, Driver, Observation, Observed, Place, Record, Subject, Surroundings};
 use crate::engine::Shared;
 use crate::facts::Facts;
-use crate::failure::Failure;
+use crate::failure::{Class, Failure};
 use crate::intent::{Action, Intent};
 use crate::machine::{Decision, Situation, State, decide};
 use crate::plan::Plan;
@@ -370,7 +370,7 @@ impl<'a, D: Driver> Pass<'a, D> {
             }
             Decision::NotFound(why) => Err(Failure::recoverable(why).into()),
             Decision::Taken => {
-                let failure = Failure::new(crate::Class::Exists, "", "Resource already exists");
+                let failure = Failure::new(Class::Exists, "", "Resource already exists");
                 Err(failure.into())
             }
             Decision::ReportGone => {
@@ -430,6 +430,15 @@ impl<'a, D: Driver> Pass<'a, D> {
                     patch = changes;
                     patch["metadata"]["resourceVersion"] = meta::resource_version(&current).into();
                 }
+                // What there is to remember must not be lost over a field that is refused.
+                Err(error) if is_refused(&error) && patch.get("spec").is_some() => {
+                    self.advise(dialect::NOT_WRITTEN, format!("the spec cannot be written: {error}"));
+                    self.unedited(&mut patch);
+                    if let Some(patch) = patch.as_object_mut() {
+                        patch.remove("spec");
+                    }
+                }
+                Err(error) if is_refused(&error) => return Err(refused(&error).into()),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -450,7 +459,11 @@ impl<'a, D: Driver> Pass<'a, D> {
     /// Writes a patch only if nobody has touched the object since it was read.
     async fn write_locked(&mut self, mut patch: Value) -> Result<(), Stop> {
         patch["metadata"]["resourceVersion"] = meta::resource_version(&self.object).into();
-        self.object = writing::patch(self.client()?, &self.writing_place(), "", &patch).await?;
+        match writing::patch(self.client()?, &self.writing_place(), "", &patch).await {
+            Ok(written) => self.object = written,
+            Err(error) if is_refused(&error) => return Err(refused(&error).into()),
+            Err(error) => return Err(error.into()),
+        }
         Ok(())
     }
 
@@ -469,6 +482,15 @@ impl<'a, D: Driver> Pass<'a, D> {
         }
         Ok(())
     }
+}
+
+/// Whether the control plane understood a write and does not want it: trying again does not help by itself.
+fn is_refused(error: &runtime::Error) -> bool {
+    matches!(error.code(), Some(400 | 403 | 413 | 422))
+}
+
+fn refused(error: &runtime::Error) -> Failure {
+    Failure::new(Class::Recoverable, "ControlPlane", format!("the object cannot be written: {error}"))
 }
 
 /// How often a write is tried again because somebody else was quicker.

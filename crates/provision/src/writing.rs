@@ -108,7 +108,39 @@ pub(crate) fn undisputed(patch: &Value, then: &Value, now: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Any value without nulls, which a merge patch cannot write.
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![any::<bool>().prop_map(Value::from), (0..4).prop_map(Value::from)];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                prop::collection::btree_map("[a-c]", inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_difference_makes_one_of_the_other(from in value(), to in value()) {
+            let (from, to) = (json!({"x": from}), json!({"x": to}));
+            let mut made = from.clone();
+            let patch = difference(&from, &to);
+            prop_assert_eq!(patch.is_none(), from == to);
+            objects::patch::merge(&mut made, &patch.unwrap_or_else(|| json!({})));
+            prop_assert_eq!(&made, &to);
+            // Nobody touched it: all of a patch is undisputed. Everybody did: none is.
+            let patch = json!({"x": 9});
+            prop_assert_eq!(undisputed(&patch, &from, &from), patch.clone());
+            if from != to {
+                prop_assert_eq!(undisputed(&patch, &from, &to), json!({}));
+            }
+        }
+    }
 
     #[test]
     fn differences() {

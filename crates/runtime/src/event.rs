@@ -114,6 +114,11 @@ impl Event {
         self.before.as_ref()?.object(&self.key)
     }
 
+    /// Whether the fleet says what an object was before: if not, who needs it has to remember it.
+    pub fn tells_previous(&self) -> bool {
+        matches!(self.now.source, Source::Stored { .. })
+    }
+
     /// Whether these bytes stand anywhere in the object's JSON: far cheaper than parsing it.
     pub fn mentions(&self, text: &str) -> bool {
         self.now.json(&self.key).is_some_and(|json| memmem::find(json, text.as_bytes()).is_some())

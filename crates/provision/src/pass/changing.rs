@@ -219,7 +219,9 @@ impl<D: Driver> Pass<'_, D> {
     /// The end of a pass over a resource that is as desired.
     pub(super) async fn late_initialize(&mut self) -> Step {
         let Some(observed) = &self.observed else { return Ok(State::Tell) };
-        let late = self.engine.driver.late_initialization(&self.subject()?, observed);
+        let subject = self.subject()?;
+        let late = self.engine.driver.late_initialization(&subject, observed);
+        let shown = self.engine.driver.shown(&subject, observed);
         let mut spec = late.spec;
         references::strip(&self.facts, &self.object, &mut spec);
         let own = self.object.get("spec").unwrap_or(&Value::Null);
@@ -229,6 +231,7 @@ impl<D: Driver> Pass<'_, D> {
             self.late = Some(if complete { LateState::Complete } else { LateState::Delayed(late.missing) });
         }
         let spec = writing::effective(own, &spec);
+        self.pending.add(shown);
         self.note_and_write(Some(spec.unwrap_or(Value::Null))).await?;
         self.verdict = self.readiness();
         Ok(State::Tell)

@@ -24,6 +24,8 @@ const FIRST_LOOK: Duration = Duration::from_secs(1);
 const LAST_LOOK: Duration = Duration::from_secs(30);
 /// When the name is taken after an earlier try whose fate is unknown, reads lag behind.
 const LAGGING: Duration = Duration::from_secs(5);
+/// When it is taken after so many tries, it is somebody else's.
+const TRIES: u32 = 8;
 /// Tries to record what was made, before it is left to the next pass to find it.
 const RECORD_TRIES: u32 = 4;
 
@@ -92,7 +94,7 @@ impl<D: Driver> Pass<'_, D> {
                 Ok(State::Confirm)
             }
             Err(failure) if failure.ambiguous => Err(failure.into()),
-            Err(failure) if failure.class == Class::Exists && intent.tries > 1 => {
+            Err(failure) if failure.class == Class::Exists && (2..TRIES).contains(&intent.tries) => {
                 Err(Failure::waiting(LAGGING, format!("{failure}; it may be what an earlier try made"))
                     .into())
             }

@@ -5,10 +5,11 @@ use std::time::Duration;
 use objects::Value;
 use runtime::Next;
 
-use super::{Pass, Step};
+use super::{Pass, Step, Stop};
 use crate::dialect::{Look, Report, Verdict};
 use crate::driver::Driver;
 use crate::events::{self, Severity};
+use crate::failure::Failure;
 use crate::machine::State;
 
 /// How much of a wait is left to chance, so that what was made together is not looked at together for ever.
@@ -23,6 +24,19 @@ impl<D: Driver> Pass<'_, D> {
     }
 
     pub(super) async fn tell(&mut self) -> Step {
+        match self.tell_all().await {
+            // What was found does not fit into the object; that it does not, does.
+            Err(Stop::Write(error)) if super::is_refused(&error) && self.observed.is_some() => {
+                self.observed = None;
+                let message = format!("the status of the resource cannot be written: {error}");
+                self.verdict = Verdict::Failed(Failure::terminal(message));
+                self.tell_all().await
+            }
+            told => told,
+        }
+    }
+
+    async fn tell_all(&mut self) -> Step {
         let observed = self.observed.as_ref();
         let report = Report {
             facts: &self.facts,
@@ -40,7 +54,7 @@ impl<D: Driver> Pass<'_, D> {
         let is_new = status_text(&self.object) != conditions_text(&status);
         match self.write_status(&status).await {
             // It went while it was looked at.
-            Err(super::Stop::Write(error)) if error.code() == Some(404) => return Ok(State::End),
+            Err(Stop::Write(error)) if error.code() == Some(404) => return Ok(State::End),
             written => drop(written?),
         }
         if let (Verdict::Failed(failure), true) = (&self.verdict, is_new) {

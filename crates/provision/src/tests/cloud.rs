@@ -176,7 +176,12 @@ impl Cloud {
             state.made += 1;
             let id = format!("id-{}", state.made);
             let mut resource = resource;
-            resource.fields.entry("zone").or_insert("zone-a".into());
+            let zone = if resource.fields.get("color") == Some(&json!("odd")) {
+                "zone-much-too-long"
+            } else {
+                "zone-a"
+            };
+            resource.fields.entry("zone").or_insert(zone.into());
             Self::write(state).insert(id.clone(), resource);
             Ok(id)
         })

@@ -151,8 +151,8 @@ impl Driver for TestDriver {
             None => Readiness::Ready,
         };
         Ok(Observation::Present(Box::new(Observed {
+            status: json!({"id": id, "note": resource.fields.get("color").unwrap_or(&json!("none"))}),
             spec: Value::Object(resource.fields),
-            status: json!({"id": id}),
             arn: Some(format!("arn:{id}")),
             readiness,
             note: id,
@@ -258,6 +258,13 @@ impl Driver for TestDriver {
 
     fn forgotten(&self, _: &S<'_>) -> Record {
         Record { status: json!({"id": null}), ..Record::default() }
+    }
+
+    fn shown(&self, subject: &S<'_>, observed: &Observed<String>) -> Record {
+        match subject.facts.resource == MARKS {
+            true => Record { spec: json!({"state": {"size": observed.spec["size"]}}), ..Record::default() },
+            false => Record::default(),
+        }
     }
 
     fn late_initialization(&self, _: &S<'_>, observed: &Observed<String>) -> LateInitialization {

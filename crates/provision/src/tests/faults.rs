@@ -117,6 +117,22 @@ async fn a_name_that_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_the_control_plane_refuses_is_told() {
+    let f = Fixture::new().await;
+    f.make(TOKENS, "spec", json!({}), json!({"color": "odd"})).await;
+    f.told(TOKENS, "spec", "ACK.Advisory", "True", "the spec cannot be written").await;
+    let object = f.get(TOKENS, "spec").await.unwrap();
+    assert_eq!(meta::annotation(&object, intent::ANNOTATION), None, "nothing is lost over it");
+    f.cloud.only("spec");
+    let long = "a colour that nobody has a name for";
+    f.make(TOKENS, "status", json!({}), json!({"color": long})).await;
+    f.told(TOKENS, "status", "ACK.Terminal", "True", "the status of the resource cannot be written").await;
+    f.edit(TOKENS, "status", json!({"color": "red"})).await;
+    f.synced(TOKENS, "status").await;
+    f.cloud.only("status");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_intent_that_cannot_be_read() {
     let f = Fixture::new().await;
     f.make(TOKENS, "odd", json!({intent::ANNOTATION: "{\"action\":\"dance\"}"}), json!({})).await;

@@ -98,7 +98,10 @@ pub struct Fixture {
 
 fn definition(resource: &str, kind: &str) -> Value {
     let (plural, group) = resource.split_once('.').unwrap();
-    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let open = |properties: Value| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": properties});
+    let short = |longest: u32| json!({"type": "string", "maxLength": longest});
+    let schema =
+        open(json!({"spec": open(json!({"zone": short(6)})), "status": open(json!({"note": short(20)}))}));
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": resource},
         "spec": {

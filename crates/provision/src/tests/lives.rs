@@ -97,6 +97,22 @@ async fn drift() {
     assert!(f.cloud.of("reported").is_empty());
 }
 
+/// What the object shows of the resource follows it, without being taken for an edit.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_state_is_shown() {
+    let f = Fixture::new().await;
+    f.make(MARKS, "shown", json!({policies::DRIFT_POLICY: "ignore"}), json!({"size": 3})).await;
+    f.synced(MARKS, "shown").await;
+    assert_eq!(f.get(MARKS, "shown").await.unwrap()["spec"]["state"], json!({"size": 3}));
+    f.settle().await;
+    assert_eq!(f.cloud.calls(), ["Create", "Get"], "its own writes do not wake it");
+    f.cloud.change("shown", |one| drop(one.fields.insert("size".to_owned(), json!(9))));
+    f.nudge(MARKS, "shown").await;
+    f.until("it follows", async |f| f.get(MARKS, "shown").await.unwrap()["spec"]["state"]["size"] == 9).await;
+    f.settle().await;
+    assert_eq!(f.cloud.calls(), ["Get"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn paused() {
     let f = Fixture::new().await;

@@ -20,7 +20,7 @@ fn labels_match(wanted: Option<&Value>, object: Option<&Value>) -> bool {
     wanted.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
 }
 
-fn texts<'a>(value: Option<&'a Value>) -> impl Iterator<Item = &'a Value> {
+fn texts(value: Option<&Value>) -> impl Iterator<Item = &Value> {
     value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default().iter()
 }
 
