@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::bail;
 use auth::Secret;
-use store::Store;
+use store::{Entry, Expect, Operation, Retention, Scope, Store, StoreError, TenantId};
 
 use crate::files;
 
@@ -93,31 +94,68 @@ pub async fn open(place: &Place) -> anyhow::Result<Arc<dyn Store>> {
     }
 }
 
-/// Control planes looked at together.
+/// Control planes, or entries of one, looked at together: as many as every engine takes in one transaction.
 const PAGE: usize = 100;
 
-/// Takes every control plane out of a part of a shared store.
+/// Takes every control plane out of a part of a shared store, and what they were. Engines do so in the background,
+/// and nobody will open this part again to let them.
 pub async fn empty(wanted: &Wanted) -> anyhow::Result<()> {
     let store = open(&wanted.place(Path::new("."))?).await?;
+    let emptied = empty_store(store.as_ref()).await;
+    store.close().await;
+    Ok(emptied?)
+}
+
+async fn empty_store(store: &dyn Store) -> Result<(), StoreError> {
     loop {
         let page = store.tenants(None, PAGE).await?;
         if page.is_empty() {
             break;
         }
         for tenant in page {
-            match store.delete_tenant(tenant.id).await {
-                Ok(()) | Err(store::StoreError::NoTenant) => {}
-                Err(error) => return Err(error.into()),
+            match empty_tenant(store, tenant.id).await {
+                Ok(()) | Err(StoreError::NoTenant) => {}
+                Err(error) => return Err(error),
             }
         }
     }
-    store.close().await;
-    Ok(())
+    store.compact(Retention { age: Duration::ZERO, bytes: 0 }).await
+}
+
+async fn empty_tenant(store: &dyn Store, tenant: TenantId) -> Result<(), StoreError> {
+    loop {
+        let page = store.range(tenant, &Scope::All, None, None, PAGE).await?;
+        if page.entries.is_empty() {
+            return store.delete_tenant(tenant).await;
+        }
+        let delete = |entry: Entry| Operation::Delete { key: entry.key, expect: Expect::Any };
+        store.write(tenant, page.entries.into_iter().map(delete).collect()).await?;
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_left_of_a_part_that_was_emptied() {
+        let dir = tempfile::tempdir().unwrap();
+        let address = format!("embedded:{}", dir.path().display());
+        let wanted = Wanted::new(Some(address), Some("part".to_owned()));
+        let store = open(&wanted.place(Path::new("/")).unwrap()).await.unwrap();
+        let entry = |number: usize| (store::Key::new("things", "", format!("{number}")), "x".into());
+        for tenant in ["a", "b"] {
+            store.create_tenant(tenant, "r".into(), (0..PAGE * 2 + 1).map(entry).collect()).await.unwrap();
+        }
+        let old = store.tenant("a").await.unwrap().unwrap().id;
+        store.close().await;
+        drop(store);
+        empty(&wanted).await.unwrap();
+        let store = open(&wanted.place(Path::new("/")).unwrap()).await.unwrap();
+        assert_eq!(store.tenants(None, PAGE).await.unwrap().len(), 0);
+        assert!(matches!(store.count(old, &Scope::All).await, Err(StoreError::NoTenant)));
+        store.close().await;
+    }
 
     #[test]
     fn places() {

@@ -22,7 +22,7 @@ pub struct OperatorCommand {
 #[derive(Subcommand, Debug)]
 pub enum OperatorSubcommand {
     /// Print everything that is needed to install the operator, for kubectl apply --server-side -f -
-    Manifests(ManifestOptions),
+    Manifests(Box<ManifestOptions>),
     /// Wait until the control plane of a kubeconfig answers
     Await {
         /// For how long
