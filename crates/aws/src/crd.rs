@@ -22,27 +22,15 @@ pub const VERSION: &str = "v1alpha1";
 
 /// The CustomResourceDefinition of a kind.
 pub fn definition(kind: &KindFacts) -> Result<Value, KindsError> {
-    let plan = kind.plan()?;
-    let schemas = schema::Schemas { overlay: plan.overlay() };
-    let spec = schemas.of_home(plan.fields(), Home::Spec);
-    let mut status = schemas.of_home(plan.fields(), Home::Status);
-    schema::add_common_status(&mut status);
-    let mut version = json!({
-        "name": VERSION,
-        "served": true,
-        "storage": true,
-        "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": {
-            "type": "object",
-            "properties": {
-                "apiVersion": {"type": "string"},
-                "kind": {"type": "string"},
-                "metadata": {"type": "object"},
-                "spec": spec,
-                "status": status,
-            },
-        }},
-    });
+    let mut definition = outline(kind);
+    definition["spec"]["versions"][0]["schema"] = json!({"openAPIV3Schema": openapi_schema(kind)?});
+    Ok(definition)
+}
+
+/// The same without its schema: what discovery needs. No model is read for it.
+pub fn outline(kind: &KindFacts) -> Value {
+    let mut version =
+        json!({"name": VERSION, "served": true, "storage": true, "subresources": {"status": {}}});
     let columns: Vec<Value> = kind.rules.columns.iter().map(column).collect();
     if !columns.is_empty() {
         version["additionalPrinterColumns"] = Value::Array(columns);
@@ -56,7 +44,7 @@ pub fn definition(kind: &KindFacts) -> Result<Value, KindsError> {
     if !kind.rules.short.is_empty() {
         named["shortNames"] = json!(kind.rules.short);
     }
-    Ok(json!({
+    json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("{}.{}", kind.plural, kind.group())},
@@ -65,6 +53,25 @@ pub fn definition(kind: &KindFacts) -> Result<Value, KindsError> {
             "names": named,
             "scope": "Namespaced",
             "versions": [version],
+        },
+    })
+}
+
+/// The schema of a kind's only version.
+pub fn openapi_schema(kind: &KindFacts) -> Result<Value, KindsError> {
+    let plan = kind.plan()?;
+    let schemas = schema::Schemas { overlay: plan.overlay() };
+    let spec = schemas.of_home(plan.fields(), Home::Spec);
+    let mut status = schemas.of_home(plan.fields(), Home::Status);
+    schema::add_common_status(&mut status);
+    Ok(json!({
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": spec,
+            "status": status,
         },
     }))
 }

@@ -14,6 +14,7 @@ pub mod policy;
 pub mod references;
 pub mod send;
 pub mod sites;
+pub mod table;
 pub mod tags;
 pub mod translate;
 
@@ -78,6 +79,17 @@ impl KindFacts {
         format!("finalizers.{}.{GROUP_SUFFIX}/{}", self.service, self.kind)
     }
 
+    /// How much of the kind works.
+    pub fn level(&self) -> Level {
+        let operations = &self.rules.operations;
+        let whole = self.reading_operation().is_some() && operations.delete.is_some();
+        match (self.rules.full, whole || self.rules.function.is_some()) {
+            (true, _) => Level::Full,
+            (false, true) => Level::Basic,
+            (false, false) => Level::SchemaOnly,
+        }
+    }
+
     /// The operation that reads an object, as far as one operation does.
     pub fn reading_operation(&self) -> Option<&'static str> {
         let operations = &self.rules.operations;
@@ -126,6 +138,17 @@ impl std::fmt::Debug for KindFacts {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}/{}", self.service, self.kind)
     }
+}
+
+/// How much of a kind works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Everything that its rules tell, tried against an emulator.
+    Full,
+    /// Created, read, updated and deleted by its operations alone; nobody has tried it.
+    Basic,
+    /// Its objects can be stored; the operations to make and find what they stand for are not known.
+    SchemaOnly,
 }
 
 /// All kinds, by service and kind.

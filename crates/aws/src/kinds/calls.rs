@@ -11,7 +11,7 @@ use super::send::Scope;
 use super::sites::Site;
 use super::{KindFacts, functions, paths, policy, tags};
 use crate::model::Kind as ShapeKind;
-use crate::rules::vocabulary::{Call, Collection, TagsRule, Verb};
+use crate::rules::vocabulary::{Call, Collection, Gate, TagsRule, Verb};
 
 /// A call to be made.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -80,11 +80,19 @@ pub fn pick(facts: &KindFacts, scope: &Scope<'_>, operation: &str, reply: &Value
             path.iter().try_fold(reply, |value, word| value.get(word))?.clone()
         }
     };
-    match found {
+    let object = match found {
         Value::Array(items) => items.into_iter().find(|item| matches(facts, scope, operation, item)),
         Value::Null => None,
         one => Some(one),
-    }
+    };
+    object.filter(|object| !facts.rules.gone.iter().any(|gate| is_gone(gate, object)))
+}
+
+/// Whether an answer says itself that the object is gone.
+fn is_gone(gate: &Gate, object: &Value) -> bool {
+    let Some(path) = gate.at.value.strip_prefix("answer.") else { return false };
+    let value = paths::take(object, path, &|_| None);
+    value.is_some_and(|value| gate.values.iter().any(|known| *known == value || known == "*"))
 }
 
 fn matches(facts: &KindFacts, scope: &Scope<'_>, operation: &str, item: &Value) -> bool {

@@ -1,8 +1,8 @@
 //! Paths into answers, as rules write them.
 //!
-//! `A.B` goes through members, `A[].B` through every item of a list, `A[0].B` through one, and `A[C.D=v].B` through
-//! those whose member is `v`; of what a filter leaves, one result is that result and several are a list. A value in a
-//! filter that begins with `$` is looked up.
+//! `A.B` goes through members, `A[].B` through every item of a list, `A[0].B` through one, `A[C.D=v].B` through the
+//! first whose member is `v`, and `A[*C.D=v].B` through all of those. A value in a filter that begins with `$` is
+//! looked up. Paths through many items lead to a list.
 
 use serde_json::Value;
 
@@ -62,6 +62,9 @@ pub fn take(value: &Value, path: &str, lookup: &dyn Fn(&str) -> Option<Value>) -
                 found.iter().flat_map(|value| (0..items(value)).filter_map(|at| value.get(at))).collect()
             }
             Step::Where(member, wanted) => {
+                let all = member.starts_with('*');
+                many |= all;
+                let member = member.trim_start_matches('*');
                 let wanted = match wanted.strip_prefix('$') {
                     Some(word) => lookup(word)?,
                     None => Value::from(wanted),
@@ -69,11 +72,11 @@ pub fn take(value: &Value, path: &str, lookup: &dyn Fn(&str) -> Option<Value>) -
                 let fits = |item: &&Value| {
                     members(member).iter().try_fold(*item, |value, word| value.get(word)) == Some(&wanted)
                 };
-                found
+                let fitting = found
                     .iter()
                     .flat_map(|value| (0..items(value)).filter_map(|at| value.get(at)))
-                    .filter(fits)
-                    .collect()
+                    .filter(fits);
+                fitting.take(if all { usize::MAX } else { 1 }).collect()
             }
         };
     }
@@ -81,8 +84,7 @@ pub fn take(value: &Value, path: &str, lookup: &dyn Fn(&str) -> Option<Value>) -
     match found.as_slice() {
         _ if many => Some(found.into_iter().cloned().collect()),
         [] => None,
-        [one] => Some((*one).clone()),
-        several => Some(several.iter().map(|value| (*value).clone()).collect()),
+        [first, ..] => Some((*first).clone()),
     }
 }
 
@@ -115,6 +117,8 @@ mod tests {
         check("L[K=$item].V", Some(json!(2)));
         check("L[K=$nothing].V", None);
         check("L[K=z].V", None);
+        check("L[*K=z].V", Some(json!([])));
+        check("L[*S.T=on].V", Some(json!([1])));
         assert_eq!(members("A[].B[0].C[D=E].F"), ["A", "B", "C", "F"]);
     }
 }

@@ -244,6 +244,7 @@ impl<'a> Translator<'a> {
                 readable.insert(word.clone(), site);
             }
         }
+        readable.extend(rules.versions.iter().map(|versions| (versions.field.clone(), None)));
         readable.extend(rules.collections.keys().map(|word| (word.clone(), None)));
         if let TagsRule::Told(tags) = &rules.tags
             && tags.get.is_some()
@@ -276,6 +277,14 @@ impl<'a> Translator<'a> {
                 learned.put(field, self.inbound(field, value));
             }
         }
+        if learned.arn.is_none() {
+            // Beside other things in an answer that was not taken apart.
+            let own = format!("{}arn", self.facts.resource());
+            let below = members.values().filter_map(Value::as_object).flatten();
+            let found =
+                below.filter(|(word, _)| word.eq_ignore_ascii_case(&own)).find_map(|(_, arn)| arn.as_str());
+            learned.arn = found.map(str::to_owned);
+        }
         for (word, rule) in &self.facts.rules.fields {
             let (Some(from), Some(field)) = (&rule.value.read_from, self.plan.field(word)) else { continue };
             if let Some(value) = paths::take(found, from, &|_| None) {
@@ -288,6 +297,24 @@ impl<'a> Translator<'a> {
                 let value = paths::take(found, from, &|_| None).unwrap_or_else(|| Value::Array(Vec::new()));
                 learned.put(field, self.inbound(field, &value));
             }
+        }
+        learned
+    }
+
+    /// What the answer of a creating call says.
+    pub fn made(&self, operation: &str, reply: &Value) -> Learned {
+        let told = self.facts.rules.answers.contains_key(operation);
+        let (path, _) = self.answer_path(operation);
+        let found = path.iter().try_fold(reply, |value, word| value.get(word)).unwrap_or(&Value::Null);
+        let found = match found {
+            Value::Array(items) => items.first().unwrap_or(&Value::Null),
+            one => one,
+        };
+        let mut learned = self.learned(operation, found);
+        // What lies beside the object: tokens, and an ARN or id that stands alone.
+        if !told && !path.is_empty() {
+            let beside = self.learned(operation, reply);
+            learned.arn = learned.arn.or(beside.arn);
         }
         learned
     }

@@ -80,6 +80,9 @@ pub struct Kind {
     /// Open gates say that the object counts as not found.
     #[serde(default)]
     pub gone: Vec<Gate>,
+    /// All of the kind's behaviour is told, and tried against an emulator.
+    #[serde(default)]
+    pub full: bool,
     /// A named function does all calls of the kind.
     pub function: Option<String>,
     /// Fields that pick the object out of a list.

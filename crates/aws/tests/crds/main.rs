@@ -56,3 +56,9 @@ fn no_kind_is_derived_that_is_not_published() {
         assert!(published.iter().any(|one| same(&one)), "{facts:?}");
     }
 }
+
+#[test]
+fn the_page_of_kinds_is_fresh() {
+    let page = include_str!("../../../../docs/aws-kinds.md");
+    assert_eq!(page, kinds::table::page(), "run `cargo run -p aws --example kinds`");
+}
