@@ -1,0 +1,399 @@
+//! One story for each kind: a spec, changes of it, and what it needs.
+
+use serde_json::{Value, json};
+
+use crate::story::Story;
+
+fn policy(action: &str) -> String {
+    json!({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": action, "Resource": "*"}]})
+        .to_string()
+}
+
+fn trust(service: &str) -> String {
+    json!({"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": service}},
+    ]})
+    .to_string()
+}
+
+fn tags(pairs: &[(&str, &str)]) -> Value {
+    pairs.iter().map(|(key, value)| json!({"key": key, "value": value})).collect()
+}
+
+fn role() -> Story {
+    Story::new(
+        "iam",
+        "Role",
+        json!({"name": "$name", "assumeRolePolicyDocument": trust("lambda.amazonaws.com")}),
+    )
+}
+
+fn vpc() -> Story {
+    Story::new("ec2", "VPC", json!({"cidrBlocks": ["10.0.0.0/16"], "tags": tags(&[("a", "1")])}))
+}
+
+fn subnet(block: &str, zone: &str) -> Story {
+    Story::new(
+        "ec2",
+        "Subnet",
+        json!({"cidrBlock": block, "vpcID": "$needs.0.status.vpcID", "availabilityZone": zone}),
+    )
+}
+
+fn storage() -> Vec<Story> {
+    let bucket = Story::new("s3", "Bucket", json!({"name": "$name", "tagging": {"tagSet": tags(&[("a", "1")])}}))
+        .then(json!({"versioning": {"status": "Enabled"}}))
+        .then(json!({"tagging": {"tagSet": tags(&[("b", "2")])}}))
+        .then(json!({"publicAccessBlock": {"blockPublicACLs": true, "blockPublicPolicy": true,
+            "ignorePublicACLs": true, "restrictPublicBuckets": true}}))
+        .then(json!({"cors": {"corsRules": [{"allowedMethods": ["GET"], "allowedOrigins": ["*"]}]}}))
+        .then(json!({"cors": null}))
+        .then(json!({"lifecycle": {"rules": [{"id": "r", "status": "Enabled", "filter": {"prefix": "x/"},
+            "expiration": {"days": 3}}]}}))
+        .then(json!({"website": {"indexDocument": {"suffix": "index.html"}}}))
+        .then(json!({"encryption": {"rules": [{"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}]}}))
+        .then(json!({"ownershipControls": {"rules": [{"objectOwnership": "BucketOwnerPreferred"}]}}))
+        .then(json!({"policy": json!({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*",
+            "Action": "s3:GetObject", "Resource": "arn:aws:s3:::x/*"}]}).to_string()}))
+        .then(json!({"policy": null}));
+    let table = Story::new(
+        "dynamodb",
+        "Table",
+        json!({
+            "tableName": "$name", "billingMode": "PAY_PER_REQUEST", "tags": tags(&[("a", "1")]),
+            "attributeDefinitions": [{"attributeName": "id", "attributeType": "S"}],
+            "keySchema": [{"attributeName": "id", "keyType": "HASH"}],
+        }),
+    )
+    .then(json!({"tags": tags(&[("b", "2")])}))
+    .then(json!({"timeToLive": {"attributeName": "expires", "enabled": true}}))
+    .then(json!({"continuousBackups": {"pointInTimeRecoveryEnabled": true}}))
+    .then(json!({"deletionProtectionEnabled": true}))
+    .then(json!({"deletionProtectionEnabled": false}))
+    .then(json!({"streamSpecification": {"streamEnabled": true, "streamViewType": "NEW_IMAGE"}}))
+    .then(json!({
+        "attributeDefinitions": [
+            {"attributeName": "id", "attributeType": "S"}, {"attributeName": "kind", "attributeType": "S"}],
+        "globalSecondaryIndexes": [{"indexName": "by-kind", "projection": {"projectionType": "ALL"},
+            "keySchema": [{"attributeName": "kind", "keyType": "HASH"}]}],
+    }));
+    let repository = Story::new("ecr", "Repository", json!({"name": "$name", "tags": tags(&[("a", "1")])}))
+        .then(json!({"imageTagMutability": "IMMUTABLE"}))
+        .then(json!({"imageScanningConfiguration": {"scanOnPush": true}}))
+        .then(json!({"lifecyclePolicy": json!({"rules": [{"rulePriority": 1, "selection": {"tagStatus": "untagged",
+            "countType": "imageCountMoreThan", "countNumber": 3}, "action": {"type": "expire"}}]}).to_string()}))
+        .then(json!({"lifecyclePolicy": null, "tags": tags(&[("b", "2")])}));
+    vec![bucket, table, repository]
+}
+
+fn messages() -> Vec<Story> {
+    let queue = Story::new("sqs", "Queue", json!({"queueName": "$name", "tags": {"a": "1"}}))
+        .then(json!({"delaySeconds": "5"}))
+        .then(json!({"visibilityTimeout": "60", "tags": {"b": "2", "a": null}}));
+    let topic = Story::new("sns", "Topic", json!({"name": "$name", "tags": tags(&[("a", "1")])}))
+        .then(json!({"displayName": "shown"}))
+        .then(json!({"tags": tags(&[("b", "2")])}));
+    let subscription = Story::new(
+        "sns",
+        "Subscription",
+        json!({"topicARN": "$needs.0.status.ackResourceMetadata.arn", "protocol": "sqs",
+            "endpoint": "arn:aws:sqs:eu-west-1:123456789012:q"}),
+    )
+    .then(json!({"rawMessageDelivery": "true"}))
+    .after(Story::new("sns", "Topic", json!({"name": "$name"})));
+    let application = Story::new(
+        "sns",
+        "PlatformApplication",
+        json!({"name": "$name", "platform": "GCM", "platformCredential": "c"}),
+    );
+    let stream =
+        Story::new("kinesis", "Stream", json!({"name": "$name", "shardCount": 1, "tags": {"a": "1"}}))
+            .then(json!({"tags": {"b": "2", "a": null}}))
+            .then(json!({"shardCount": 2}));
+    let bus = Story::new("eventbridge", "EventBus", json!({"name": "$name", "tags": tags(&[("a", "1")])}))
+        .then(json!({"tags": tags(&[("b", "2")])}));
+    let rule =
+        Story::new("eventbridge", "Rule", json!({"name": "$name", "scheduleExpression": "rate(5 minutes)"}))
+            .then(json!({"description": "every five minutes"}))
+            .then(json!({"targets": [{"id": "t", "arn": "arn:aws:sqs:eu-west-1:123456789012:q"}]}))
+            .then(json!({"targets": [{"id": "u", "arn": "arn:aws:sqs:eu-west-1:123456789012:q"}]}));
+    vec![queue, topic, subscription, application, stream, bus, rule]
+}
+
+fn identities() -> Vec<Story> {
+    let role = Story::new(
+        "iam",
+        "Role",
+        json!({"name": "$name", "assumeRolePolicyDocument": trust("ec2.amazonaws.com"), "tags": tags(&[("a", "1")])}),
+    )
+    .then(json!({"description": "new"}))
+    .then(json!({"policies": ["arn:aws:iam::aws:policy/ReadOnlyAccess"]}))
+    .then(json!({"policies": []}))
+    .then(json!({"inlinePolicies": {"p": policy("s3:*")}}))
+    .then(json!({"inlinePolicies": {"p": policy("sqs:*")}}))
+    .then(json!({"assumeRolePolicyDocument": trust("lambda.amazonaws.com")}))
+    .then(json!({"tags": tags(&[("b", "2")]), "maxSessionDuration": 7200}));
+    let managed = Story::new("iam", "Policy", json!({"name": "$name", "policyDocument": policy("s3:*")}))
+        .then(json!({"policyDocument": policy("s3:Get*")}))
+        .then(json!({"policyDocument": policy("s3:List*")}))
+        .then(json!({"policyDocument": policy("s3:Put*")}))
+        .then(json!({"policyDocument": policy("sqs:*")}))
+        .then(json!({"policyDocument": policy("sns:*")}))
+        .then(json!({"tags": tags(&[("b", "2")])}));
+    let user = Story::new("iam", "User", json!({"name": "$name", "tags": tags(&[("a", "1")])}))
+        .then(json!({"policies": ["arn:aws:iam::aws:policy/ReadOnlyAccess"]}))
+        .then(json!({"inlinePolicies": {"p": policy("s3:*")}}))
+        .then(json!({"path": "/people/"}));
+    let group = Story::new("iam", "Group", json!({"name": "$name"}))
+        .then(json!({"policies": ["arn:aws:iam::aws:policy/ReadOnlyAccess"]}))
+        .then(json!({"inlinePolicies": {"p": policy("s3:*")}}));
+    let profile = Story::new("iam", "InstanceProfile", json!({"name": "$name"}))
+        .then(json!({"role": "$needs.0.spec.name"}))
+        .then(json!({"tags": tags(&[("b", "2")])}))
+        .after(self::role());
+    let key =
+        Story::new("kms", "Key", json!({"description": "d", "tags": [{"tagKey": "a", "tagValue": "1"}]}))
+            .then(json!({"enableKeyRotation": true}))
+            .then(json!({"enableKeyRotation": false}))
+            .then(json!({"tags": [{"tagKey": "b", "tagValue": "2"}]}));
+    let alias =
+        Story::new("kms", "Alias", json!({"name": "alias/$name", "targetKeyID": "$needs.0.status.keyID"}))
+            .then(json!({"targetKeyID": "$needs.1.status.keyID"}))
+            .after(Story::new("kms", "Key", json!({})))
+            .after(Story::new("kms", "Key", json!({})));
+    let grant = Story::new(
+        "kms",
+        "Grant",
+        json!({"keyID": "$needs.0.status.keyID", "operations": ["Encrypt"],
+            "granteePrincipal": "arn:aws:iam::123456789012:root"}),
+    )
+    .after(Story::new("kms", "Key", json!({})));
+    let secret = Story::new("secretsmanager", "Secret", json!({"name": "$name", "description": "d"}))
+        .then(json!({"description": "e"}))
+        .then(json!({"tags": tags(&[("b", "2")])}));
+    let parameter = Story::new("ssm", "Parameter", json!({"name": "$name", "type": "String", "value": "v"}))
+        .then(json!({"value": "w"}));
+    let certificate =
+        Story::new("acm", "Certificate", json!({"domainName": "example.com", "tags": tags(&[("a", "1")])}))
+            .then(json!({"tags": tags(&[("b", "2")])}));
+    let set = Story::new(
+        "wafv2",
+        "IPSet",
+        json!({"name": "$name", "scope": "REGIONAL", "ipAddressVersion": "IPV4", "addresses": ["10.0.0.0/8"]}),
+    )
+    .then(json!({"addresses": ["10.0.0.0/8", "192.168.0.0/16"]}));
+    vec![role, managed, user, group, profile, key, alias, grant, secret, parameter, certificate, set]
+}
+
+fn networks() -> Vec<Story> {
+    let vpc = self::vpc()
+        .then(json!({"enableDNSHostnames": true}))
+        .then(json!({"tags": tags(&[("b", "2")])}))
+        .then(json!({"cidrBlocks": ["10.0.0.0/16", "10.1.0.0/16"]}));
+    let subnet = self::subnet("10.0.1.0/24", "eu-west-1a")
+        .then(json!({"mapPublicIPOnLaunch": true}))
+        .then(json!({"tags": tags(&[("b", "2")])}))
+        .after(self::vpc());
+    let group = Story::new(
+        "ec2",
+        "SecurityGroup",
+        json!({"name": "$name", "description": "d", "vpcID": "$needs.0.status.vpcID"}),
+    )
+    .then(json!({"ingressRules": [{"ipProtocol": "tcp", "fromPort": 80, "toPort": 80,
+        "ipRanges": [{"cidrIP": "10.0.0.0/8"}, {"cidrIP": "192.168.0.0/16"}]}]}))
+    .then(json!({"ingressRules": [{"ipProtocol": "6", "fromPort": 443, "toPort": 443,
+        "ipRanges": [{"cidrIP": "10.0.0.0/8"}]}]}))
+    .then(json!({"tags": tags(&[("b", "2")])}))
+    .after(self::vpc());
+    let gateway = Story::new("ec2", "InternetGateway", json!({"tags": tags(&[("a", "1")])}))
+        .then(json!({"vpc": "$needs.0.status.vpcID"}))
+        .then(json!({"vpc": null}))
+        .after(self::vpc());
+    let table = Story::new("ec2", "RouteTable", json!({"vpcID": "$needs.0.status.vpcID"}))
+        .then(json!({"routes": [{"destinationCIDRBlock": "0.0.0.0/0",
+            "gatewayID": "$needs.1.status.internetGatewayID"}]}))
+        .then(json!({"routes": [{"destinationCIDRBlock": "8.8.8.8/32",
+            "gatewayID": "$needs.1.status.internetGatewayID"}]}))
+        .then(json!({"tags": tags(&[("b", "2")])}))
+        .after(self::vpc())
+        .after(Story::new("ec2", "InternetGateway", json!({"vpc": "$needs.0.status.vpcID"})));
+    let nat = Story::new(
+        "ec2",
+        "NATGateway",
+        json!({"subnetID": "$needs.1.status.subnetID", "allocationID": "$needs.2.status.allocationID"}),
+    )
+    .then(json!({"tags": tags(&[("b", "2")])}))
+    .after(self::vpc())
+    .after(self::subnet("10.0.1.0/24", "eu-west-1a"))
+    .after(Story::new("ec2", "ElasticIPAddress", json!({"domain": "vpc"})));
+    let address = Story::new("ec2", "ElasticIPAddress", json!({"domain": "vpc"}))
+        .then(json!({"tags": tags(&[("b", "2")])}));
+    let endpoint = Story::new(
+        "ec2",
+        "VPCEndpoint",
+        json!({"vpcID": "$needs.0.status.vpcID", "serviceName": "com.amazonaws.eu-west-1.s3", "vpcEndpointType": "Gateway"}),
+    )
+    .then(json!({"tags": tags(&[("b", "2")])}))
+    .after(self::vpc());
+    let options = Story::new(
+        "ec2",
+        "DHCPOptions",
+        json!({"dhcpConfigurations": [{"key": "domain-name", "values": ["example.com"]}]}),
+    )
+    .then(json!({"vpc": ["$needs.0.status.vpcID"]}))
+    .then(json!({"tags": tags(&[("b", "2")])}))
+    .after(self::vpc());
+    let zone = Story::new("route53", "HostedZone", json!({"name": "$name.example.com."}))
+        .then(json!({"hostedZoneConfig": {"comment": "c"}}))
+        .then(json!({"tags": tags(&[("b", "2")])}));
+    let balancer = Story::new(
+        "elbv2",
+        "LoadBalancer",
+        json!({"name": "lb-1", "subnets": ["$needs.1.status.subnetID", "$needs.2.status.subnetID"]}),
+    )
+    .then(json!({"attributes": [{"key": "idle_timeout.timeout_seconds", "value": "30"}]}))
+    .then(json!({"tags": tags(&[("b", "2")])}))
+    .after(self::vpc())
+    .after(self::subnet("10.0.1.0/24", "eu-west-1a"))
+    .after(self::subnet("10.0.2.0/24", "eu-west-1b"));
+    let targets = |name: &str| {
+        Story::new(
+            "elbv2",
+            "TargetGroup",
+            json!({"name": name, "protocol": "HTTP", "port": 80, "vpcID": "$needs.0.status.vpcID"}),
+        )
+    };
+    let target_group = targets("tg-1")
+        .then(json!({"healthCheckPath": "/health"}))
+        .then(json!({"attributes": [{"key": "stickiness.enabled", "value": "true"}]}))
+        .then(json!({"tags": tags(&[("b", "2")])}))
+        .after(self::vpc());
+    let listener = Story::new(
+        "elbv2",
+        "Listener",
+        json!({"loadBalancerARN": "$needs.3.status.ackResourceMetadata.arn", "port": 80, "protocol": "HTTP",
+            "defaultActions": [{"type": "forward", "targetGroupARN": "$needs.4.status.ackResourceMetadata.arn"}]}),
+    )
+    .then(json!({"port": 8080}))
+    .after(self::vpc())
+    .after(self::subnet("10.0.1.0/24", "eu-west-1a"))
+    .after(self::subnet("10.0.2.0/24", "eu-west-1b"))
+    .after(Story::new(
+        "elbv2",
+        "LoadBalancer",
+        json!({"name": "lb-2", "subnets": ["$needs.1.status.subnetID", "$needs.2.status.subnetID"]}),
+    ))
+    .after(targets("tg-2"));
+    vec![
+        vpc,
+        subnet,
+        group,
+        gateway,
+        table,
+        nat,
+        address,
+        endpoint,
+        options,
+        zone,
+        balancer,
+        target_group,
+        listener,
+    ]
+}
+
+fn work() -> Vec<Story> {
+    let log = Story::new("cloudwatchlogs", "LogGroup", json!({"name": "/story/$name", "tags": {"a": "1"}}))
+        .then(json!({"retentionDays": 7}))
+        .then(json!({"retentionDays": null}))
+        .then(json!({"tags": {"b": "2", "a": null}}));
+    let definition = |result: &str| json!({"StartAt": "A", "States": {"A": {"Type": "Pass", "Result": result, "End": true}}});
+    let machine = Story::new(
+        "sfn",
+        "StateMachine",
+        json!({"name": "$name", "roleARN": "$needs.0.status.ackResourceMetadata.arn",
+            "definition": definition("one").to_string(), "tags": tags(&[("a", "1")])}),
+    )
+    .then(json!({"definition": definition("two").to_string()}))
+    .then(json!({"tags": tags(&[("b", "2")])}))
+    .after(role());
+    let activity =
+        Story::new("sfn", "Activity", json!({"name": "$name"})).then(json!({"tags": tags(&[("b", "2")])}));
+    // An archive without entries.
+    let empty = "UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA==";
+    let function = || {
+        Story::new(
+            "lambda",
+            "Function",
+            json!({"name": "$name", "role": "$needs.0.status.ackResourceMetadata.arn", "runtime": "python3.12",
+                "handler": "a.b", "code": {"zipFile": empty}}),
+        )
+    };
+    let lambda = function()
+        .then(json!({"description": "d"}))
+        .then(json!({"timeout": 30, "environment": {"variables": {"A": "1"}}}))
+        .then(json!({"reservedConcurrentExecutions": 2}))
+        .then(json!({"tags": {"b": "2"}}))
+        .after(role());
+    let alias = Story::new(
+        "lambda",
+        "Alias",
+        json!({"name": "live", "functionName": "$needs.1.spec.name", "functionVersion": "$LATEST"}),
+    )
+    .then(json!({"description": "d"}))
+    .after(role())
+    .after(function())
+    .fails("moto has no provisioned concurrency", "GetProvisionedConcurrencyConfig");
+    let cluster = Story::new("ecs", "Cluster", json!({"name": "$name", "tags": tags(&[("a", "1")])}))
+        .then(json!({"settings": [{"name": "containerInsights", "value": "enabled"}]}))
+        .then(json!({"tags": tags(&[("b", "2")])}));
+    let task = Story::new(
+        "ecs",
+        "TaskDefinition",
+        json!({"family": "$name", "containerDefinitions": [{"name": "c", "image": "i", "memory": 128, "cpu": 1}]}),
+    )
+    .then(json!({"tags": tags(&[("b", "2")])}));
+    let instance = Story::new(
+        "rds",
+        "DBInstance",
+        json!({"dbInstanceIdentifier": "$name", "dbInstanceClass": "db.t3.micro", "engine": "postgres",
+            "allocatedStorage": 20, "masterUsername": "root"}),
+    )
+    .then(json!({"dbInstanceClass": "db.t3.small"}))
+    .then(json!({"tags": tags(&[("b", "2")])}));
+    let subnets = || {
+        let spec = json!({"name": "$name", "description": "d",
+            "subnetIDs": ["$needs.1.status.subnetID", "$needs.2.status.subnetID"]});
+        Story::new("rds", "DBSubnetGroup", spec)
+            .after(vpc())
+            .after(subnet("10.0.1.0/24", "eu-west-1a"))
+            .after(subnet("10.0.2.0/24", "eu-west-1b"))
+    };
+    let tagged_subnets = subnets().then(json!({"tags": tags(&[("b", "2")])}));
+    let changed_subnets = subnets()
+        .then(json!({"description": "e"}))
+        .fails("moto loses a group that is changed", "it is not there");
+    let parameters = Story::new(
+        "rds",
+        "DBParameterGroup",
+        json!({"name": "$name", "family": "postgres16", "description": "d"}),
+    )
+    .then(json!({"parameterOverrides": {"log_statement": "all"}}))
+    .then(json!({"tags": tags(&[("b", "2")])}));
+    vec![
+        log,
+        machine,
+        activity,
+        lambda,
+        alias,
+        cluster,
+        task,
+        instance,
+        tagged_subnets,
+        changed_subnets,
+        parameters,
+    ]
+}
+
+pub fn all() -> Vec<Story> {
+    [storage(), messages(), identities(), networks(), work()].into_iter().flatten().collect()
+}
