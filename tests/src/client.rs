@@ -102,6 +102,7 @@ pub struct Client {
     agent: Agent,
     base: String,
     headers: Vec<(String, String)>,
+    patience: Duration,
 }
 
 impl Client {
@@ -117,7 +118,14 @@ impl Client {
             .build();
         let bearer = credentials.token.map(|token| ("Authorization".to_owned(), format!("Bearer {token}")));
         let headers = bearer.into_iter().collect();
-        Client { agent: Agent::new_with_config(config), base: format!("https://{address}"), headers }
+        let agent = Agent::new_with_config(config);
+        Client { agent, base: format!("https://{address}"), headers, patience: PATIENCE }
+    }
+
+    /// The same client, which takes no answer within that time for none at all.
+    #[must_use]
+    pub fn patient_for(&self, patience: Duration) -> Client {
+        Client { patience, ..self.clone() }
     }
 
     /// The same client with one header more on every request.
@@ -168,7 +176,7 @@ impl Client {
         body: &[u8],
     ) -> Result<Answer, ureq::Error> {
         let request = self.request(method, path, content_type, body);
-        let request = self.agent.configure_request(request).timeout_global(Some(PATIENCE)).build();
+        let request = self.agent.configure_request(request).timeout_global(Some(self.patience)).build();
         let response = self.agent.run(request)?;
         let (head, mut rest) = response.into_parts();
         let body = rest.with_config().limit(u64::MAX).read_to_vec()?;
@@ -177,13 +185,18 @@ impl Client {
 
     /// Watches; the answer must be a stream.
     pub fn watch(&self, path: &str) -> Watch {
-        let response = self.agent.run(self.request("GET", path, None, b"")).unwrap();
+        self.try_watch(path).unwrap_or_else(|why| panic!("GET {path}: {why}"))
+    }
+
+    /// Watches where there may be nobody to answer.
+    pub fn try_watch(&self, path: &str) -> Result<Watch, String> {
+        let response = self.agent.run(self.request("GET", path, None, b"")).map_err(|e| e.to_string())?;
         let code = response.status().as_u16();
         let mut body = response.into_body();
-        if code != 200 {
-            panic!("GET {path}: {code}: {}", body.read_to_string().unwrap_or_default());
+        match code {
+            200 => Ok(Watch::of(body)),
+            _ => Err(format!("{code}: {}", body.read_to_string().unwrap_or_default())),
         }
-        Watch::of(body)
     }
 
     fn request(&self, method: &str, path: &str, content_type: Option<&str>, body: &[u8]) -> Request<Vec<u8>> {
@@ -220,6 +233,11 @@ impl Watch {
     /// The next event, which has to come.
     pub fn next(&self) -> Value {
         self.events.recv_timeout(PATIENCE).unwrap_or_else(|why| panic!("no event: {why}"))
+    }
+
+    /// The next event, if one comes within that time, and whether any can come after it.
+    pub fn next_within(&self, patience: Duration) -> Result<Value, RecvTimeoutError> {
+        self.events.recv_timeout(patience)
     }
 
     /// `ADDED name` and so on, of the next `count` events.

@@ -1,16 +1,17 @@
-//! One running `hangar up`, in a directory of its own.
+//! One running `hangar up`, or a `hangar serve` beside it, in a directory of its own.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::client::{Client, Credentials};
+use crate::database::{Database, Engine};
 
 /// A loaded machine with a debug build is slow; a server that takes longer than this is broken.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -20,9 +21,21 @@ pub struct Server {
     dir: TempDir,
     process: Option<Child>,
     address: SocketAddr,
-    /// Further flags of `up`.
+    role: Role,
+    /// Further flags.
     flags: Vec<String>,
+    database: Option<Arc<Database>>,
 }
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Everything.
+    Up,
+    /// One more API server on the store of another.
+    Serve,
+}
+
+const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 impl Server {
     /// A fresh one on a free port.
@@ -32,12 +45,42 @@ impl Server {
 
     /// One with further flags, which may be about files in its directory.
     pub fn start_with(flags: impl FnOnce(&Path) -> Vec<String>) -> Server {
+        Server::up(Engine::of_this_test(), flags)
+    }
+
+    /// One on an engine, whatever the test binary stands for.
+    pub fn start_on(engine: Engine) -> Server {
+        Server::up(engine, |_| Vec::new())
+    }
+
+    fn up(engine: Engine, flags: impl FnOnce(&Path) -> Vec<String>) -> Server {
         let dir = tempfile::tempdir().unwrap();
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let database = Database::start(engine).map(Arc::new);
         let flags = flags(dir.path());
-        let mut server = Server { dir, process: None, address: any, flags };
+        let mut server = Server { dir, process: None, address: ANY_PORT, role: Role::Up, flags, database };
         server.launch();
         server
+    }
+
+    /// One more on the same database: it has the same keys, and whoever is known to the one is known to the other.
+    pub fn beside(&self) -> Server {
+        assert!(self.database.is_some(), "an embedded store has one server");
+        let dir = tempfile::tempdir().unwrap();
+        let keys = self.dir().join("data/keys");
+        std::fs::create_dir(dir.path().join("data")).unwrap();
+        let copied = Command::new("cp").arg("-a").arg(keys).arg(dir.path().join("data")).status();
+        assert!(copied.unwrap().success(), "the keys cannot be copied");
+        std::fs::copy(self.kubeconfig(), dir.path().join("kubeconfig")).unwrap();
+        let address = SocketAddr::new(ANY_PORT.ip(), databases::free_port());
+        let (role, flags, database) = (Role::Serve, Vec::new(), self.database.clone());
+        let mut server = Server { dir, process: None, address, role, flags, database };
+        server.launch();
+        server
+    }
+
+    /// What it stores in, if that is not a directory of its own.
+    pub fn database(&self) -> Option<&Database> {
+        self.database.as_deref()
     }
 
     /// Stops it and starts it again on the same data and the same port.
@@ -79,16 +122,21 @@ impl Server {
     fn command(&self) -> Command {
         let log = File::options().create(true).append(true).open(self.log_file()).unwrap();
         let mut command = Command::new(binary());
+        match self.role {
+            Role::Up => command.arg("up").arg("--kubeconfig").arg(self.kubeconfig()),
+            Role::Serve => command.arg("serve"),
+        };
         command
-            .arg("up")
             .args(["--listen", &self.address.to_string()])
             .arg("--data-dir")
             .arg(self.dir().join("data"))
-            .arg("--kubeconfig")
-            .arg(self.kubeconfig())
             .args(["--log-format", "text"])
             .args(&self.flags)
             .stderr(log);
+        if let Some(database) = &self.database {
+            // It may hold a password: not among the arguments, which everybody on the machine can read.
+            command.env("HANGAR_STORE", database.url());
+        }
         command
     }
 
@@ -96,10 +144,15 @@ impl Server {
         let spawned = self.command().stdout(Stdio::piped()).spawn();
         let mut process =
             spawned.unwrap_or_else(|error| panic!("cannot start {}: {error}", binary().display()));
-        let said = first_line(process.stdout.take().unwrap());
+        let stdout = process.stdout.take().unwrap();
         self.process = Some(process);
-        let address = said.strip_prefix("Hangar is up at https://").and_then(|address| address.parse().ok());
-        self.address = address.unwrap_or_else(|| panic!("hangar up said {said:?}; its log:\n{}", self.log()));
+        if self.role == Role::Up {
+            let said = first_line(stdout);
+            let address =
+                said.strip_prefix("Hangar is up at https://").and_then(|address| address.parse().ok());
+            self.address =
+                address.unwrap_or_else(|| panic!("hangar up said {said:?}; its log:\n{}", self.log()));
+        }
         self.await_ready();
     }
 
@@ -107,8 +160,9 @@ impl Server {
         let client = self.client();
         let began = Instant::now();
         loop {
-            let answer = client.get("/readyz");
-            if answer.code == 200 {
+            // What serves beside another does not say when it listens.
+            let answer = client.try_send("GET", "/readyz", None, b"");
+            if answer.as_ref().is_ok_and(|answer| answer.code == 200) {
                 return;
             }
             assert!(began.elapsed() < PATIENCE, "not ready after {PATIENCE:?}: {answer:?}\n{}", self.log());
@@ -132,6 +186,12 @@ impl Server {
         assert!(process.try_wait().unwrap().is_none(), "ended by itself:\n{}", self.log());
         process.kill().unwrap();
         process.wait().unwrap();
+    }
+
+    /// Freezes it where it stands, or lets it go on: `STOP` and `CONT`.
+    pub fn signal(&self, signal: &str) {
+        let id = self.process.as_ref().expect("it runs").id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
     }
 
     /// Asks it to end, as systemd and Kubernetes do, and demands that it does so in peace.

@@ -16,8 +16,12 @@ pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// `target`, from `target/debug/deps/this-test`.
+/// `target`, from `target/debug/deps/this-test` or `target/debug/program`.
 fn target_dir() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    test.ancestors().nth(3).unwrap().to_owned()
+    let program = std::env::current_exe().unwrap();
+    let mut profile = program.parent().unwrap();
+    if profile.ends_with("deps") {
+        profile = profile.parent().unwrap();
+    }
+    profile.parent().unwrap().to_owned()
 }

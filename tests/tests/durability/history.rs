@@ -6,7 +6,7 @@ use std::time::Duration;
 use end_to_end::{Client, Watch};
 use serde_json::Value;
 
-use crate::kinds::{Kind, Place, SELECTOR, Version};
+use super::kinds::{Kind, Place, SELECTOR, Version};
 
 /// A killed server's connections end at once.
 const END: Duration = Duration::from_secs(20);

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use end_to_end::{Client, Server};
+use end_to_end::{Client, Engine, Server};
 use history::History;
 use kinds::{CHARGED, Kind, NAMESPACES, Owners, Place, SELECTOR, Version};
 use rand::rngs::StdRng;
@@ -27,6 +27,8 @@ use writers::{Books, Writer};
 
 const WRITERS: u64 = 18;
 const KILLS: usize = 50;
+/// On a database, which has seen such things before.
+const KILLS_ON_DATABASES: usize = 5;
 /// One in so many servers is killed while it starts.
 const KILLED_EARLY: u32 = 5;
 /// For what the control plane does in its own time.
@@ -40,7 +42,7 @@ fn killed_at_any_moment() {
     println!("seed {seed}; repeat with HANGAR_SEED={seed}");
     let mut rng = StdRng::seed_from_u64(seed);
     let mut test = Test::start(&mut rng);
-    let (mut kills, wanted) = (0, from_environment("HANGAR_KILLS").map_or(KILLS, |kills| kills as usize));
+    let (mut kills, wanted) = (0, kills_wanted());
     while kills < wanted {
         test.write_until_killed(Duration::from_millis(rng.random_range(10..500)));
         kills += 1;
@@ -58,6 +60,11 @@ fn killed_at_any_moment() {
     );
     test.delete_owners();
     assert!(test.books.count > 10 * wanted, "too few writes to prove anything");
+}
+
+fn kills_wanted() -> usize {
+    let usual = if Engine::of_this_test() == Engine::Embedded { KILLS } else { KILLS_ON_DATABASES };
+    from_environment("HANGAR_KILLS").map_or(usual, |kills| kills as usize)
 }
 
 fn from_environment(name: &str) -> Option<u64> {

@@ -8,8 +8,8 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use crate::history::Seen;
-use crate::kinds::{CHARGED, Kind, NAMESPACES, Owners, Place, Version};
+use super::history::Seen;
+use super::kinds::{CHARGED, Kind, NAMESPACES, Owners, Place, Version};
 
 /// Objects of each kind that a writer has.
 const OBJECTS: u64 = 4;
