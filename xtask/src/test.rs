@@ -12,15 +12,22 @@ pub struct Args {
     tools_only: bool,
 }
 
-/// Python clients that the end-to-end tests drive a control plane with; pinned, so that a red run is our doing.
-const PYTHON_CLIENTS: [&str; 3] = ["kubernetes==37.0.2", "kopf==1.45.2", "lightkube==1.0.1"];
+/// Environments of Python, each with what is installed in it; pinned, so that a red run is our doing. Clients that the
+/// end-to-end tests drive a control plane with, emulators of AWS, and the framework of a Terraform provider.
+const PYTHON: [(&str, &[&str]); 3] = [
+    ("venv", &["kubernetes==37.0.2", "kopf==1.45.2", "lightkube==1.0.1"]),
+    ("emulators", &["moto[server]==5.2.1", "ministack==1.5.33"]),
+    ("provider-venv", &["tf==1.2.0", "pg8000==1.31.6"]),
+];
 /// Debian's packages, and what is wanted of them: the oldest kubectl that must work, and an etcd to store in.
 const DEBIAN_PROGRAMS: [(&str, &str); 2] =
     [("kubernetes-client", "usr/bin/kubectl"), ("etcd-server", "usr/bin/etcd")];
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let tools = tools_dir()?;
-    python_clients(&tools)?;
+    for (name, packages) in PYTHON {
+        python(&tools.join(name), packages)?;
+    }
     DEBIAN_PROGRAMS.iter().for_each(|(package, program)| debian_program(&tools, package, program));
     if args.tools_only {
         return Ok(());
@@ -77,16 +84,15 @@ fn tools_dir() -> anyhow::Result<PathBuf> {
     Ok(dir.canonicalize()?)
 }
 
-fn python_clients(tools: &Path) -> anyhow::Result<()> {
-    let venv = tools.join("venv");
+fn python(venv: &Path, packages: &[&str]) -> anyhow::Result<()> {
     let marker = venv.join(".complete");
     if marker.exists() {
         return Ok(());
     }
     println!("$ python3 -m venv {}", venv.display());
-    run_command(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+    run_command(Command::new("python3").args(["-m", "venv"]).arg(venv))?;
     let mut pip = Command::new(venv.join("bin/pip"));
-    run_command(pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(PYTHON_CLIENTS))?;
+    run_command(pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(packages))?;
     std::fs::write(marker, "")?;
     Ok(())
 }
