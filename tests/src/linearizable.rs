@@ -47,30 +47,66 @@ pub struct Operation {
     pub action: Action,
 }
 
+impl Operation {
+    /// What it leaves behind, if it is done.
+    fn writes(&self) -> Option<Value> {
+        match self.action {
+            Action::Write { value } | Action::Swap { value, done: true, .. } => Some(value),
+            Action::Read { .. } | Action::Swap { done: false, .. } => None,
+        }
+    }
+
+    /// What it must have found, as its answer says.
+    fn found(&self) -> Option<Value> {
+        match self.action {
+            Action::Read { found } => Some(found),
+            Action::Swap { expected, done: true, .. } if self.returned.is_some() => Some(expected),
+            Action::Write { .. } | Action::Swap { .. } => None,
+        }
+    }
+}
+
 /// Whether there is such an order, for a register that held `initial` at first. What was not answered is recorded as
 /// if it were to succeed.
 pub fn is_linearizable(history: &[Operation], initial: Value) -> bool {
+    let tight = tighten(history, initial);
+    // What was neither answered nor seen by anybody need not have been done. Only if that explains nothing.
+    let seen: Vec<Operation> =
+        tight.iter().filter(|operation| operation.returned.is_some()).copied().collect();
+    has_order(&seen, initial) || (seen.len() < tight.len() && has_order(&tight, initial))
+}
+
+/// What was not answered, but whose value somebody found, was done before that somebody was answered.
+fn tighten(history: &[Operation], initial: Value) -> Vec<Operation> {
+    let tightened = |operation: &Operation| {
+        let mut operation = *operation;
+        if let (None, Some(value)) = (operation.returned, operation.writes()) {
+            let nobody_else = history.iter().filter(|other| other.writes() == Some(value)).count() == 1;
+            if nobody_else && value != initial {
+                let finders = history.iter().filter(|other| other.found() == Some(value));
+                operation.returned = finders.filter_map(|finder| finder.returned).min();
+            }
+        }
+        operation
+    };
+    history.iter().map(tightened).collect()
+}
+
+fn has_order(history: &[Operation], initial: Value) -> bool {
     let mut search = Search { history, placed: vec![0; history.len().div_ceil(64)], known: HashSet::new() };
-    let mut stack = vec![Step { state: initial, candidates: search.candidates(), via: None }];
-    search.known.insert((search.placed.clone(), initial));
+    let first = search.step(None, initial);
+    let mut stack = Vec::from_iter(first);
     while let Some(step) = stack.last_mut() {
         if search.is_complete() {
             return true;
         }
         let Some(next) = step.candidates.pop() else {
-            if let Some(index) = step.via {
-                search.take_back(index);
-            }
+            step.via.iter().for_each(|index| search.take_back(*index));
             stack.pop();
             continue;
         };
-        let Some(state) = history[next].action.apply(step.state) else { continue };
-        search.place(next);
-        if search.known.insert((search.placed.clone(), state)) {
-            let candidates = search.candidates();
-            stack.push(Step { state, candidates, via: Some(next) });
-        } else {
-            search.take_back(next);
+        if let Some(state) = history[next].action.apply(step.state) {
+            stack.extend(search.step(Some(next), state));
         }
     }
     false
@@ -80,7 +116,8 @@ struct Step {
     state: Value,
     /// What can come next and was not tried yet.
     candidates: Vec<usize>,
-    via: Option<usize>,
+    /// What got its place by this step.
+    via: Vec<usize>,
 }
 
 struct Search<'a> {
@@ -91,6 +128,30 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// Places an operation, and with it whatever changes nothing and can come right after it: later it could only
+    /// fit worse. None if the search has been there.
+    fn step(&mut self, next: Option<usize>, state: Value) -> Option<Step> {
+        let mut via = Vec::from_iter(next);
+        via.iter().for_each(|index| self.place(*index));
+        loop {
+            let fits = |index: &usize| {
+                let operation = &self.history[*index];
+                operation.writes().is_none() && operation.action.apply(state).is_some()
+            };
+            let fitting: Vec<usize> = self.candidates().into_iter().filter(fits).collect();
+            if fitting.is_empty() {
+                break;
+            }
+            fitting.iter().for_each(|index| self.place(*index));
+            via.extend(fitting);
+        }
+        if self.known.insert((self.placed.clone(), state)) {
+            return Some(Step { state, candidates: self.candidates(), via });
+        }
+        via.iter().for_each(|index| self.take_back(*index));
+        None
+    }
+
     fn is_placed(&self, index: usize) -> bool {
         self.placed[index / 64] >> (index % 64) & 1 == 1
     }

@@ -1,0 +1,107 @@
+//! Several servers on one database, under load: what one acknowledges all others show at once, watches miss nothing
+//! and repeat nothing, and neither killed servers nor a killed database lose a write.
+//!
+//! Writers keep exact books of what they were told, and find out what became of what they were not told
+//! ([`writers`]); watchers go on at another server when theirs ends ([`watchers`]). In the end both have to say
+//! the same. `HANGAR_SEED=N` repeats a run's choices; `HANGAR_LONG=1` or `HANGAR_KILLS=N` makes it longer.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
+#![allow(clippy::print_stdout, reason = "the seed and the delays are said")]
+
+mod churn;
+mod leases;
+mod load;
+mod watchers;
+mod writers;
+
+use std::time::Duration;
+
+use end_to_end::Engine;
+use load::{Fleet, Load, between, kills_wanted, seeded};
+
+/// Each case on each engine that several can share.
+macro_rules! on_both {
+    ($($case:ident),* $(,)?) => {
+        mod postgres {
+            $(#[test] fn $case() { super::$case(end_to_end::Engine::Postgres); })*
+        }
+        mod etcd {
+            $(#[test] fn $case() { super::$case(end_to_end::Engine::Etcd); })*
+        }
+    };
+}
+
+on_both!(
+    what_one_acknowledges_all_show,
+    killed_servers_lose_nothing,
+    a_killed_database_loses_nothing,
+    a_rolling_restart_leaves_no_write_unanswered,
+    the_controllers_go_on_elsewhere,
+);
+
+/// Writes of each writer where nothing is killed.
+const WRITES: usize = 60;
+
+fn what_one_acknowledges_all_show(engine: Engine) {
+    for servers in [2, 3] {
+        let rng = &mut seeded();
+        let mut load = Load::begin(Fleet::start(engine, servers), rng);
+        load.write(WRITES);
+        let end = load.finish();
+        assert_eq!((end.cut, end.refused), (0, 0), "requests failed while nothing happened to anybody");
+        println!("{engine:?}, {servers} servers: {end}");
+    }
+}
+
+fn killed_servers_lose_nothing(engine: Engine) {
+    let rng = &mut seeded();
+    let kills = kills_wanted();
+    let mut load = Load::begin(Fleet::start(engine, 3), rng);
+    load.write_while(rng, |fleet, rng| {
+        for kill in 0..kills {
+            std::thread::sleep(between(rng, 100..800));
+            let mut victim = fleet.server(kill);
+            victim.kill();
+            std::thread::sleep(between(rng, 0..500));
+            victim.restart();
+        }
+    });
+    let end = load.finish();
+    println!("{engine:?}, {kills} kills of servers: {end}");
+}
+
+fn a_killed_database_loses_nothing(engine: Engine) {
+    let rng = &mut seeded();
+    let kills = kills_wanted().div_ceil(2);
+    let mut load = Load::begin(Fleet::start(engine, 2), rng);
+    load.write_while(rng, |fleet, rng| {
+        (0..fleet.len()).for_each(|number| fleet.server(number).forgive("the store is unavailable"));
+        for _ in 0..kills {
+            std::thread::sleep(between(rng, 300..1_500));
+            fleet.server(0).database().unwrap().restart();
+            // The next one comes when writes are acknowledged again.
+            fleet.wait_for_a_write();
+        }
+    });
+    let end = load.finish();
+    println!("{engine:?}, {kills} kills of the database: {end}");
+}
+
+/// As many servers as there are, one after the other, stopped as a service manager stops them.
+fn a_rolling_restart_leaves_no_write_unanswered(engine: Engine) {
+    let rng = &mut seeded();
+    let mut load = Load::begin(Fleet::start(engine, 3), rng);
+    load.write_while(rng, |fleet, _| {
+        for number in 0..fleet.len() {
+            std::thread::sleep(Duration::from_millis(300));
+            fleet.server(number).restart();
+        }
+    });
+    let end = load.finish();
+    println!("{engine:?}, a rolling restart: {end}");
+    assert_eq!(end.done_and_not_told, 0, "a write was done and its client cut off: none would try again");
+}
+
+fn the_controllers_go_on_elsewhere(engine: Engine) {
+    leases::the_controllers_go_on_elsewhere(engine);
+}
