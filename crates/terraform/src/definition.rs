@@ -85,6 +85,7 @@ fn whole(own: Map<String, Json>, required: &[&str]) -> Json {
         ("providerRef".to_owned(), reference.clone()),
         ("secretRef".to_owned(), reference.clone()),
         ("backendRef".to_owned(), reference),
+        ("references".to_owned(), crate::driver::referring::schema()),
         ("terminationPolicy".to_owned(), json!({"type": "string", "enum": ["", "Delete", "DoNotTerminate"]})),
         ("updatePolicy".to_owned(), json!({"type": "string", "enum": ["", "Destroy", "DoNotDestroy"]})),
     ]);

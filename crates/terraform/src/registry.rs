@@ -121,6 +121,14 @@ impl Registry {
         self.table.load().kinds.get(resource).cloned()
     }
 
+    /// The facts of a kind by the names that users know it by.
+    pub fn find(&self, api_version: &str, kind: &str) -> Option<Arc<Facts>> {
+        let (group, _) = api_version.split_once('/')?;
+        let table = self.table.load();
+        let found = table.kinds.values().find(|one| one.facts.group() == group && one.facts.kind == kind);
+        found.map(|one| one.facts.clone())
+    }
+
     pub fn kinds(&self) -> Vec<CompactString> {
         self.table.load().kinds.keys().cloned().collect()
     }

@@ -4,8 +4,10 @@
 //! whole state is kept beside the object (see [`kept`]), the visible part of it in `spec.state`, its secrets in the
 //! object's Secret.
 
+mod asking;
 mod failures;
 mod kept;
+pub(crate) mod referring;
 mod telling;
 mod wanted;
 
@@ -17,19 +19,19 @@ use async_trait::async_trait;
 use objects::{CompactString, Value as Json, meta};
 use provision::{
     Change, Class, Connection, Deleted, Driver, Facts, Failure, Intent, LimitKey, Made, Observation,
-    Observed, OperationType, Plan, Readiness, Record, Recovery, Subject, Surroundings, Updated,
+    Observed, OperationType, Plan, Record, Recovery, Subject, Surroundings, Updated,
 };
 use serde_json::json;
 
 use crate::change;
-use crate::diagnostic::Path;
-use crate::dialect::{IMPORT_ID, IMPORT_IDENTITY};
-use crate::plugin::{Applied, IdentitySchema, ImportBy, Lease, Planned, PluginError, Pool, State};
+use crate::dialect::IMPORT_ID;
+use crate::plugin::{Applied, IdentitySchema, Lease, Planned, Pool, State};
 use crate::registry::{Registry, Served};
 use crate::schema::Schema;
 use crate::shape;
 use crate::value::Value;
-use kept::{Kept, KeptResource, Place, Seal};
+use asking::differences;
+use kept::{Kept, Seal};
 use wanted::Secrets;
 
 pub struct Terraform {
@@ -118,151 +120,6 @@ impl Terraform {
             Failure::recoverable(message).at("spec.providerRef")
         })
     }
-
-    fn place<'a>(subject: &'a Looking<'_>) -> Place<'a> {
-        Place { control_plane: subject.control_plane, facts: subject.facts, object: subject.object }
-    }
-
-    async fn secrets(subject: &Looking<'_>) -> Result<Secrets, Failure> {
-        Secrets::read(subject.reader, subject.object, &subject.connection.provider_word()).await
-    }
-
-    /// A call of the provider: limited, counted, and judged.
-    async fn call<T>(
-        subject: &Looking<'_>,
-        purpose: OperationType,
-        name: &str,
-        secrets: &Secrets,
-        call: impl Future<Output = Result<T, PluginError>>,
-    ) -> Result<T, Failure> {
-        let connection = subject.connection;
-        let changing = name == "ApplyResourceChange";
-        let called = async {
-            let answer = connection.lease.judge(call.await);
-            if answer.is_ok() {
-                connection.pool.succeeded(&connection.lease);
-            }
-            answer.map_err(|error| failures::failure(error, Some(&connection.schema.block), changing))
-        };
-        let answer = subject.calls.make(purpose, name, called).await;
-        answer.map_err(|failure| connection.redact(failure, secrets))
-    }
-
-    /// The state that is known of the resource, kept here or by Kubeform or not at all yet; not looked at.
-    async fn known(
-        &self,
-        subject: &Looking<'_>,
-        secrets: &Secrets,
-    ) -> Result<(Kept, Option<State>), Failure> {
-        let connection = subject.connection;
-        let kept = Self::place(subject).load(subject.reader, &self.seal).await?;
-        if let Some(resource) = &kept.resource {
-            if let Some(state) = resource.state(&connection.schema, connection.identity()) {
-                return Ok((kept, Some(state)));
-            }
-            let (version, json) = (resource.schema_version, resource.attributes.clone());
-            let upgrade = connection.lease.upgrade(&connection.type_name, version, json.as_bytes());
-            let value =
-                Self::call(subject, OperationType::ReadOne, "UpgradeResourceState", secrets, upgrade).await?;
-            let identity = resource.identity(connection.identity());
-            let state = State { value, private: resource.private_bytes(), identity };
-            return Ok((kept, Some(state)));
-        }
-        if kept.creating.is_some() {
-            return Ok((kept, None));
-        }
-        if let Some(value) = wanted::kubeform_state(&connection.schema.block, subject.object, secrets)? {
-            return Ok((kept, Some(State { value, ..State::none() })));
-        }
-        let state = self.import(subject, secrets).await?;
-        Ok((kept, state))
-    }
-
-    /// What the object names as its resource, if it does.
-    async fn import(&self, subject: &Looking<'_>, secrets: &Secrets) -> Result<Option<State>, Failure> {
-        let connection = subject.connection;
-        let object = subject.object;
-        let by = if let Some(text) = meta::annotation(object, IMPORT_IDENTITY) {
-            let wrong = |why: String| Failure::terminal(format!("annotation {IMPORT_IDENTITY}: {why}"));
-            let schema = connection.lease.catalogue().identity(&connection.type_name);
-            let schema = schema.ok_or_else(|| wrong("the provider knows no identity of this type".into()))?;
-            let identity = Value::from_state_json(text.as_bytes(), &schema.ty);
-            ImportBy::Identity(identity.map_err(|error| wrong(error.to_string()))?)
-        } else {
-            let own = object.pointer("/spec/resource/id").and_then(Json::as_str);
-            match meta::annotation(object, IMPORT_ID).or(own).filter(|id| !id.is_empty()) {
-                Some(id) => ImportBy::Id(id.to_owned()),
-                None => return Ok(None),
-            }
-        };
-        let import = connection.lease.import(&connection.type_name, &by);
-        let found =
-            Self::call(subject, OperationType::ReadOne, "ImportResourceState", secrets, import).await?;
-        let found = found.into_iter().find(|found| found.type_name == connection.type_name);
-        let found = found.ok_or_else(|| Failure::recoverable("the provider found nothing to import"))?;
-        Ok(Some(found.state))
-    }
-
-    async fn keep(&self, subject: &Looking<'_>, kept: &Kept) -> Result<(), Failure> {
-        let Some(client) = subject.client else { return Ok(()) };
-        Self::place(subject).save(client, &self.seal, kept).await
-    }
-
-    /// What changed is kept, and the Secret of the object says what is secret of it.
-    async fn settle(
-        &self,
-        subject: &Looking<'_>,
-        before: &Kept,
-        state: &State,
-        made_by: Option<String>,
-        tainted: bool,
-        secrets: &Secrets,
-    ) -> Result<Kept, Failure> {
-        let connection = subject.connection;
-        let resource = KeptResource::new(
-            &connection.type_name,
-            &connection.schema,
-            connection.identity(),
-            state,
-            tainted,
-        )?;
-        let made_by = made_by.or_else(|| before.made_by.clone());
-        let kept = Kept { creating: None, made_by, resource: Some(resource) };
-        if kept != *before {
-            self.keep(subject, &kept).await?;
-        }
-        telling::secrets(subject, state, secrets).await?;
-        Ok(kept)
-    }
-
-    fn observed(subject: &Looking<'_>, note: Note) -> Box<Observed<Note>> {
-        Box::new(Observed {
-            spec: json!({
-                "resource": wanted::wishes(&subject.connection.schema.block, &note.state.value),
-                "state": shape::shown(&subject.connection.schema.block, &note.state.value),
-            }),
-            status: json!({}),
-            arn: None,
-            readiness: Readiness::Ready,
-            note,
-        })
-    }
-
-    /// Asks for a change, and keeps what came of it whatever else is wrong.
-    async fn apply(
-        &self,
-        subject: &Looking<'_>,
-        prior: &State,
-        planned: &Planned,
-        config: &Value,
-        secrets: &Secrets,
-        purpose: OperationType,
-    ) -> Result<Applied, Failure> {
-        let connection = subject.connection;
-        let time = telling::timeout(subject.object, purpose);
-        let apply = connection.lease.apply(&connection.type_name, prior, planned, config, time);
-        Self::call(subject, purpose, "ApplyResourceChange", secrets, apply).await
-    }
 }
 
 impl Configured {
@@ -345,6 +202,19 @@ impl Driver for Terraform {
         let limit = LimitKey::of(["terraform", provider.name.as_str(), process.as_str()]);
         let pool = self.pool.clone();
         Ok(Arc::new(Configured { lease, pool, provider, type_name, schema, limit, redactions }))
+    }
+
+    async fn prepare(
+        &self,
+        around: &Surroundings<'_>,
+        _: &Arc<Configured>,
+        desired: &mut Json,
+    ) -> Result<(), Failure> {
+        // What goes does not wait for others.
+        if meta::is_deleting(around.object) {
+            return Ok(());
+        }
+        referring::resolve(&self.registry, around, desired).await
     }
 
     fn identify(&self, _: &Facts, _: &BTreeMap<String, String>, _: &mut Json) -> Result<(), Failure> {
@@ -549,31 +419,4 @@ impl Driver for Terraform {
     fn forgotten(&self, _: &Looking<'_>) -> Record {
         Record { spec: json!({"resource": {"id": null}, "state": null}), ..Record::default() }
     }
-}
-
-/// Changes by field. What has to be replaced is said of fields that really change.
-fn differences(block: &crate::schema::Block, prior: &Value, planned: &Planned) -> Vec<Change> {
-    let found = change::differences(block, prior, &planned.state);
-    let replaced: Vec<&Path> = planned
-        .replace
-        .iter()
-        .filter(|path| change::at(prior, path) != change::at(&planned.state, path))
-        .collect();
-    let known =
-        |value: &Value| if value.known() { telling::json(value) } else { json!("(known after apply)") };
-    found
-        .into_iter()
-        .map(|difference| {
-            let path = shape::field_path("spec.resource", block, &difference.path);
-            let replaces = replaced
-                .iter()
-                .any(|path| path.0.starts_with(&difference.path.0) || difference.path.0.starts_with(&path.0));
-            let change = if difference.secret {
-                Change::sensitive(path)
-            } else {
-                Change::new(path, known(&difference.before), known(&difference.after))
-            };
-            Change { replaces, ..change }
-        })
-        .collect()
 }

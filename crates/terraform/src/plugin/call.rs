@@ -61,10 +61,11 @@ impl Caller {
     {
         let mut client = self.client();
         let path = PathAndQuery::from_static(call.path(self.version));
-        let asked = async {
+        // On the heap: what tonic keeps of a call would be in every future around it.
+        let asked = Box::pin(async move {
             client.ready().await.map_err(|error| Status::unavailable(causes(&error)))?;
             client.unary(Request::new(question), path, ProstCodec::<Q, A>::default()).await
-        };
+        });
         match tokio::time::timeout(time, asked).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
             Ok(Err(status)) => Err(self.explain(call, status).await),
@@ -84,10 +85,10 @@ impl Caller {
     {
         let mut client = self.client();
         let path = PathAndQuery::from_static(call.path(self.version));
-        let asked = async {
+        let asked = Box::pin(async move {
             client.ready().await.map_err(|error| Status::unavailable(causes(&error)))?;
             client.server_streaming(Request::new(question), path, ProstCodec::<Q, A>::default()).await
-        };
+        });
         match tokio::time::timeout(time, asked).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
             Ok(Err(status)) => Err(self.explain(call, status).await),

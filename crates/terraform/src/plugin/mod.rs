@@ -7,6 +7,8 @@
 //! A plugin is somebody else's program. It may hang, crash, write without end or answer nonsense: each call has its
 //! time, each answer its size, its output is read and mostly dropped, and none of it reaches another plugin's users.
 
+mod answers;
+mod beside;
 mod call;
 mod catalogue;
 mod handshake;
@@ -18,12 +20,11 @@ mod tls;
 
 use std::time::Duration;
 
+pub use answers::{Applied, Deferral, Discovered, Ephemeral, ImportBy, Imported, Planned, Reading, State};
 pub use catalogue::{Catalogue, IdentityAttribute, IdentitySchema};
 pub use pool::{Lease, Pool, PoolSettings};
 pub use process::Launch;
-pub use provider::{
-    Applied, Deferral, Discovered, Ephemeral, ImportBy, Imported, Planned, Provider, Reading, State,
-};
+pub use provider::Provider;
 
 use crate::diagnostic::Diagnostics;
 use crate::schema::SchemaError;

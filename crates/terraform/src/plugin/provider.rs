@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use prost::bytes::Bytes;
 
+use super::answers::{Applied, Deferral, ImportBy, Imported, Planned, Reading, State};
 use super::call::Caller;
 use super::catalogue::Catalogue;
 use super::process::Process;
@@ -19,102 +20,8 @@ use crate::value::{Type, Value};
 const TERRAFORM_VERSION: &str = "1.14.0";
 
 /// What this host can do that a provider may make use of.
-const CAPABILITIES: ClientCapabilities =
+pub(super) const CAPABILITIES: ClientCapabilities =
     ClientCapabilities { deferral_allowed: true, write_only_attributes_allowed: true };
-
-/// A resource as the provider knows it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct State {
-    pub value: Value,
-    /// The provider's own notes; nobody else can read them.
-    pub private: Bytes,
-    pub identity: Option<Value>,
-}
-
-impl State {
-    /// Of what does not exist.
-    pub fn none() -> State {
-        State { value: Value::Null, private: Bytes::new(), identity: None }
-    }
-}
-
-/// The provider cannot say yet: something else has to be there first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deferral(pub &'static str);
-
-impl Deferral {
-    fn decode(deferred: Option<wire::Deferred>) -> Option<Deferral> {
-        deferred.map(|deferred| {
-            Deferral(match deferred.reason {
-                1 => "the configuration of the resource is not known yet",
-                2 => "the configuration of the provider is not known yet",
-                3 => "something that it needs does not exist yet",
-                _ => "the provider does not say why",
-            })
-        })
-    }
-}
-
-/// What a look found.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
-    /// Nothing when it is gone.
-    pub state: Option<State>,
-    pub deferred: Option<Deferral>,
-    pub warnings: Diagnostics,
-}
-
-/// What would be made of a resource.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Planned {
-    pub state: Value,
-    pub private: Bytes,
-    pub identity: Option<Value>,
-    /// These cannot be changed in place.
-    pub replace: Vec<Path>,
-    pub deferred: Option<Deferral>,
-    /// The provider is old and does not keep all the promises of plans.
-    pub lenient: bool,
-    pub warnings: Diagnostics,
-}
-
-/// What was made, as far as it came.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Applied {
-    /// Nothing when it does not exist (any more).
-    pub state: Option<State>,
-    /// With errors when it came to nothing, or only to a part of it.
-    pub diagnostics: Diagnostics,
-}
-
-/// How an existing resource is named.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ImportBy {
-    Id(String),
-    Identity(Value),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Imported {
-    pub type_name: String,
-    pub state: State,
-}
-
-/// Opened for a while, never kept.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ephemeral {
-    pub value: Value,
-    pub private: Option<Bytes>,
-    pub renew_at: Option<jiff::Timestamp>,
-}
-
-/// A resource that exists, managed by somebody or nobody.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Discovered {
-    pub name: String,
-    pub identity: Option<Value>,
-    pub state: Option<Value>,
-}
 
 /// A process that can be asked. Before [`Provider::configure`] only its schemas and functions can.
 pub struct Provider {
@@ -163,11 +70,11 @@ impl Provider {
         self.process.has_ended()
     }
 
-    fn caller(&self) -> &Caller {
+    pub(super) fn caller(&self) -> &Caller {
         &self.process.caller
     }
 
-    async fn ask<Q, A>(&self, call: Call, question: Q) -> Result<A, PluginError>
+    pub(super) async fn ask<Q, A>(&self, call: Call, question: Q) -> Result<A, PluginError>
     where
         Q: prost::Message + Send + Sync + 'static,
         A: prost::Message + Default + Send + Sync + 'static,
@@ -401,128 +308,6 @@ impl Provider {
         decode(answer.config, schema.ty(), call).map(Some)
     }
 
-    pub async fn read_data(&self, name: &str, config: &Value) -> Result<Value, PluginError> {
-        let schema = self.catalogue.data_source(name)?;
-        let config = encode(config, schema.ty())?;
-        let question = wire::ValidateRequest {
-            type_name: name.into(),
-            config: Some(config.clone()),
-            client_capabilities: None,
-        };
-        let answer: wire::DiagnosticsResponse = self.ask(Call::ValidateDataResourceConfig, question).await?;
-        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
-        let call = Call::ReadDataSource;
-        let question = wire::ReadDataRequest {
-            type_name: name.into(),
-            config: Some(config),
-            provider_meta: self.meta()?,
-            client_capabilities: Some(CAPABILITIES),
-        };
-        let answer: wire::ReadDataResponse = self.ask(call, question).await?;
-        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
-        decode(answer.state, schema.ty(), call)
-    }
-
-    pub async fn call_function(&self, name: &str, arguments: &[Value]) -> Result<Value, PluginError> {
-        let function = self.catalogue.function(name)?;
-        let call = Call::CallFunction;
-        let nonsense = |reason: String| PluginError::Nonsense { call: call.name(), reason };
-        let ty = |bytes: &Bytes| Type::parse(bytes).map_err(|error| nonsense(error.to_string()));
-        let mut encoded = Vec::new();
-        for (index, argument) in arguments.iter().enumerate() {
-            let parameter = function.parameters.get(index).or(function.variadic_parameter.as_ref());
-            let parameter = parameter.ok_or_else(|| PluginError::Failed {
-                call: call.name(),
-                reason: format!("the function {name} takes {} arguments", function.parameters.len()),
-            })?;
-            encoded.push(encode(argument, &ty(&parameter.r#type)?)?);
-        }
-        let question = wire::CallFunctionRequest { name: name.into(), arguments: encoded };
-        let answer: wire::CallFunctionResponse = self.ask(call, question).await?;
-        if let Some(error) = answer.error {
-            return Err(PluginError::Failed { call: call.name(), reason: error.text });
-        }
-        let returned = function.r#return.as_ref().ok_or_else(|| nonsense("it returns nothing".into()))?;
-        decode(answer.result, &ty(&returned.r#type)?, call)
-    }
-
-    pub async fn open_ephemeral(&self, name: &str, config: &Value) -> Result<Ephemeral, PluginError> {
-        let schema = self.catalogue.ephemeral(name)?;
-        let question = wire::ValidateRequest {
-            type_name: name.into(),
-            config: Some(encode(config, schema.ty())?),
-            client_capabilities: None,
-        };
-        let answer: wire::DiagnosticsResponse =
-            self.ask(Call::ValidateEphemeralResourceConfig, question.clone()).await?;
-        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
-        let call = Call::OpenEphemeralResource;
-        let question = wire::ValidateRequest { client_capabilities: Some(CAPABILITIES), ..question };
-        let answer: wire::OpenEphemeralResponse = self.ask(call, question).await?;
-        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
-        let value = decode(answer.result, schema.ty(), call)?;
-        Ok(Ephemeral { value, private: answer.private, renew_at: answer.renew_at.and_then(time) })
-    }
-
-    pub async fn renew_ephemeral(&self, name: &str, open: &mut Ephemeral) -> Result<(), PluginError> {
-        let question = wire::EphemeralRequest { type_name: name.into(), private: open.private.clone() };
-        let answer: wire::RenewEphemeralResponse = self.ask(Call::RenewEphemeralResource, question).await?;
-        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
-        open.renew_at = answer.renew_at.and_then(time);
-        if answer.private.is_some() {
-            open.private = answer.private;
-        }
-        Ok(())
-    }
-
-    pub async fn close_ephemeral(&self, name: &str, open: Ephemeral) -> Result<(), PluginError> {
-        let question = wire::EphemeralRequest { type_name: name.into(), private: open.private };
-        let answer: wire::DiagnosticsResponse = self.ask(Call::CloseEphemeralResource, question).await?;
-        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
-        Ok(())
-    }
-
-    /// Resources that exist, at most so many.
-    pub async fn list(
-        &self,
-        name: &str,
-        config: &Value,
-        with_state: bool,
-        most: usize,
-    ) -> Result<Vec<Discovered>, PluginError> {
-        let schema = self.catalogue.list(name)?;
-        let call = Call::ListResource;
-        let question = wire::ListRequest {
-            type_name: name.into(),
-            config: Some(encode(config, schema.ty())?),
-            include_resource_object: with_state,
-            limit: i64::try_from(most).unwrap_or(i64::MAX),
-        };
-        let look = self.caller().limits().look;
-        let resource = self.catalogue.resource(name)?;
-        let listing = async {
-            let mut events = self.caller().stream::<_, wire::ListEvent>(call, question, look).await?;
-            let mut found = Vec::new();
-            while found.len() < most {
-                let event = match events.message().await {
-                    Ok(Some(event)) => event,
-                    Ok(None) => break,
-                    Err(status) => return Err(self.caller().explain(call, status).await),
-                };
-                Diagnostics::decode(event.diagnostic).check().map_err(PluginError::Refused)?;
-                let state = match event.resource_object {
-                    Some(object) => Some(decode(Some(object), resource.ty(), call)?),
-                    None => None,
-                };
-                let identity = self.decode_identity(name, event.identity, call)?;
-                found.push(Discovered { name: event.display_name, identity, state });
-            }
-            Ok(found)
-        };
-        let late = PluginError::TimedOut { call: call.name(), after: look };
-        tokio::time::timeout(look, listing).await.unwrap_or(Err(late))
-    }
-
     /// Asks it to give up what it is doing.
     pub async fn stop(&self) -> Result<(), PluginError> {
         let answer: wire::StopResponse = self.ask(Call::StopProvider, Empty {}).await?;
@@ -533,7 +318,7 @@ impl Provider {
     }
 
     /// All null; but a provider that asked for it must get it.
-    fn meta(&self) -> Result<Option<DynamicValue>, PluginError> {
+    pub(super) fn meta(&self) -> Result<Option<DynamicValue>, PluginError> {
         let Some(schema) = &self.catalogue.meta else { return Ok(None) };
         Ok(Some(encode(&Value::Fields(Default::default()), schema.ty())?))
     }
@@ -549,7 +334,7 @@ impl Provider {
         Ok(Some(IdentityData { identity_data: Some(encode(identity, &schema.ty)?) }))
     }
 
-    fn decode_identity(
+    pub(super) fn decode_identity(
         &self,
         type_name: &str,
         identity: Option<IdentityData>,
@@ -586,7 +371,7 @@ async fn ask_identities(
     }
 }
 
-fn encode(value: &Value, ty: &Type) -> Result<DynamicValue, PluginError> {
+pub(super) fn encode(value: &Value, ty: &Type) -> Result<DynamicValue, PluginError> {
     Ok(DynamicValue { msgpack: value.to_msgpack(ty)?.into(), json: Bytes::new() })
 }
 
@@ -595,7 +380,7 @@ fn is_absent(value: &DynamicValue) -> bool {
 }
 
 /// An answer that leaves a value out means null.
-fn decode(value: Option<DynamicValue>, ty: &Type, call: Call) -> Result<Value, PluginError> {
+pub(super) fn decode(value: Option<DynamicValue>, ty: &Type, call: Call) -> Result<Value, PluginError> {
     let Some(value) = value.filter(|value| !is_absent(value)) else { return Ok(Value::Null) };
     let decoded = if value.msgpack.is_empty() {
         Value::from_state_json(&value.json, ty)
@@ -632,8 +417,4 @@ fn without_unknowns(value: Value) -> Value {
         Value::Typed(typed) => Value::Typed(Box::new((typed.0, without_unknowns(typed.1)))),
         value => value,
     }
-}
-
-fn time(stamp: wire::Timestamp) -> Option<jiff::Timestamp> {
-    jiff::Timestamp::new(stamp.seconds, stamp.nanos).ok()
 }

@@ -236,6 +236,30 @@ async fn what_can_be_wrong_is_said_and_passes() {
 }
 
 #[tokio::test]
+async fn values_of_other_objects() {
+    let plane = Plane::new().await;
+    plane.provider_secret().await;
+    let from = json!({"apiVersion": "thing.shelf.kubeform.com/v1alpha1", "kind": "Thing", "name": "net"});
+    let spec = json!({
+        "resource": {"name": "one"},
+        "references": [{"field": "network.subnet", "from": from}, {"field": "note", "from": {
+            "apiVersion": "thing.shelf.kubeform.com/v1alpha1", "kind": "Thing", "name": "net", "path": "spec.state.note",
+        }}],
+    });
+    plane.thing("one", spec).await;
+    plane.failed(THINGS, "one", "Thing net does not exist yet").await;
+    plane.thing("net", json!({"resource": {"name": "net", "note": "first"}})).await;
+    let net = plane.current(THINGS, "net").await;
+    let one = plane.current(THINGS, "one").await;
+    assert_eq!(one["spec"]["state"]["network"]["subnet"], net["spec"]["resource"]["id"]);
+    assert!(one["spec"]["resource"].get("network").is_none(), "what is wished stays as it was written");
+    // A change of the one is a change of the other.
+    plane.patch(THINGS, "net", json!({"spec": {"resource": {"note": "second"}}})).await;
+    let changed = |object: Option<&Json>| object.unwrap()["spec"]["state"]["note"] == "second";
+    plane.until(THINGS, "one", changed).await;
+}
+
+#[tokio::test]
 async fn not_to_be_terminated() {
     let plane = Plane::new().await;
     plane.provider_secret().await;

@@ -1,0 +1,101 @@
+//! What a provider answers, in values.
+
+use prost::bytes::Bytes;
+
+use crate::diagnostic::{Diagnostics, Path};
+use crate::protocol::messages as wire;
+use crate::value::Value;
+
+/// A resource as the provider knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    pub value: Value,
+    /// The provider's own notes; nobody else can read them.
+    pub private: Bytes,
+    pub identity: Option<Value>,
+}
+
+impl State {
+    /// Of what does not exist.
+    pub fn none() -> State {
+        State { value: Value::Null, private: Bytes::new(), identity: None }
+    }
+}
+
+/// The provider cannot say yet: something else has to be there first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deferral(pub &'static str);
+
+impl Deferral {
+    pub(super) fn decode(deferred: Option<wire::Deferred>) -> Option<Deferral> {
+        deferred.map(|deferred| {
+            Deferral(match deferred.reason {
+                1 => "the configuration of the resource is not known yet",
+                2 => "the configuration of the provider is not known yet",
+                3 => "something that it needs does not exist yet",
+                _ => "the provider does not say why",
+            })
+        })
+    }
+}
+
+/// What a look found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// Nothing when it is gone.
+    pub state: Option<State>,
+    pub deferred: Option<Deferral>,
+    pub warnings: Diagnostics,
+}
+
+/// What would be made of a resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    pub state: Value,
+    pub private: Bytes,
+    pub identity: Option<Value>,
+    /// These cannot be changed in place.
+    pub replace: Vec<Path>,
+    pub deferred: Option<Deferral>,
+    /// The provider is old and does not keep all the promises of plans.
+    pub lenient: bool,
+    pub warnings: Diagnostics,
+}
+
+/// What was made, as far as it came.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Applied {
+    /// Nothing when it does not exist (any more).
+    pub state: Option<State>,
+    /// With errors when it came to nothing, or only to a part of it.
+    pub diagnostics: Diagnostics,
+}
+
+/// How an existing resource is named.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ImportBy {
+    Id(String),
+    Identity(Value),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Imported {
+    pub type_name: String,
+    pub state: State,
+}
+
+/// Opened for a while, never kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ephemeral {
+    pub value: Value,
+    pub private: Option<Bytes>,
+    pub renew_at: Option<jiff::Timestamp>,
+}
+
+/// A resource that exists, managed by somebody or nobody.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Discovered {
+    pub name: String,
+    pub identity: Option<Value>,
+    pub state: Option<Value>,
+}
