@@ -187,6 +187,9 @@ pub enum Recovery {
     Made(Record),
     /// Surely nothing was made: it may be tried again, with the same token.
     NotMade,
+    /// It cannot be looked for, but making it again with the same token (or name) gives the same resource. Unlike
+    /// after `NotMade`, an object that is being deleted makes it again, to have something to delete.
+    Repeat,
     /// It cannot be said yet, such as while reads may be stale.
     NotYet(Duration),
     /// It will never be known: the message tells a user how to find out and what to do. Nothing is made meanwhile.

@@ -101,7 +101,10 @@ impl<D: Driver> Pass<'_, D> {
     /// Whether a plan may be carried out; if not, what would have to be approved.
     fn approved(&self, preview: &Preview) -> Result<(), String> {
         let fingerprint = preview.fingerprint();
-        if !self.controls.approval || self.controls.approved.as_deref() == Some(&fingerprint) {
+        if !self.controls.approval
+            || self.deleting()
+            || self.controls.approved.as_deref() == Some(&fingerprint)
+        {
             return Ok(());
         }
         let what = match preview.verb {

@@ -51,7 +51,7 @@ impl<D: Driver> Pass<'_, D> {
             // What has this object's name but was not made for it is not this object's to delete.
             Recovery::NotMade if self.deleting() && intent.action == Action::Create => Ok(State::Release),
             Recovery::NotMade if self.deleting() => Ok(State::Observe),
-            Recovery::NotMade => Ok(State::Plan),
+            Recovery::NotMade | Recovery::Repeat => Ok(State::Plan),
             Recovery::NotYet(after) => {
                 let why = "it is not known yet whether the resource was made before an interruption";
                 Err(Failure::waiting(after, why).into())
@@ -65,7 +65,13 @@ impl<D: Driver> Pass<'_, D> {
 
     /// The intent and the finalizer, in one write that fails if anything has changed.
     pub(super) async fn intend(&mut self) -> Step {
-        self.begin(if self.intent.is_some() { Beginning::Replacing } else { Beginning::Creating }).await?;
+        let replaces = self.intent.as_ref().is_some_and(|intent| intent.action != Action::Create);
+        let beginning = match (self.deleting(), replaces) {
+            (true, _) => Beginning::Deleting,
+            (false, true) => Beginning::Replacing,
+            (false, false) => Beginning::Creating,
+        };
+        self.begin(beginning).await?;
         let intent = match &self.intent {
             Some(open) => open.next_try(),
             None => Intent::new(Action::Create, &self.object, self.now),
@@ -93,7 +99,8 @@ impl<D: Driver> Pass<'_, D> {
                 self.event(Severity::Normal, "Created", "The resource was created").await;
                 Ok(State::Confirm)
             }
-            Err(failure) if failure.ambiguous => Err(failure.into()),
+            // What goes is made again only to find what may be there: whether it is, a refusal does not tell.
+            Err(failure) if failure.ambiguous || self.deleting() => Err(failure.into()),
             Err(failure) if failure.class == Class::Exists && (2..TRIES).contains(&intent.tries) => {
                 Err(Failure::waiting(LAGGING, format!("{failure}; it may be what an earlier try made"))
                     .into())

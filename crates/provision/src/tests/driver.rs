@@ -1,4 +1,4 @@
-//! A driver for the cloud in memory: three kinds, one for each way to find again what was made.
+//! A driver for the cloud in memory: four kinds, one for each way to find again what was made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +18,14 @@ use crate::{Calls, Intent, LimitKey, OperationType};
 
 /// Made with an idempotency token; found again by it.
 pub const TOKENS: &str = "tokens.cloud.test";
+/// Made with a token, and only found again by making it again.
+pub const REPEATS: &str = "repeats.cloud.test";
 /// Found by its unique name.
 pub const NAMES: &str = "names.cloud.test";
 /// Neither; found by the owner's mark on it.
 pub const MARKS: &str = "marks.cloud.test";
-pub const KINDS: [(&str, &str); 3] = [(TOKENS, "Token"), (NAMES, "Name"), (MARKS, "Mark")];
+pub const KINDS: [(&str, &str); 4] =
+    [(TOKENS, "Token"), (REPEATS, "Repeat"), (NAMES, "Name"), (MARKS, "Mark")];
 
 /// Fields of the spec that are fields of the resource.
 const FIELDS: [&str; 7] = ["size", "color", "zone", "grumpy", "fixed", "parentID", "protected"];
@@ -71,6 +74,10 @@ impl TestDriver {
 }
 
 type S<'a> = Subject<'a, Account>;
+
+fn has_token(subject: &S<'_>) -> bool {
+    subject.facts.resource == TOKENS || subject.facts.resource == REPEATS
+}
 
 fn is_named(subject: &S<'_>) -> bool {
     subject.facts.resource == NAMES
@@ -192,7 +199,7 @@ impl Driver for TestDriver {
         }
         let resource = Resource {
             name: meta::name(subject.object).to_owned(),
-            token: if subject.facts.resource == TOKENS { intent.token.clone() } else { String::new() },
+            token: if has_token(subject) { intent.token.clone() } else { String::new() },
             mark: meta::uid(subject.object).to_owned(),
             fields,
             password: password.unwrap_or_default(),
@@ -232,6 +239,9 @@ impl Driver for TestDriver {
     async fn recover(&self, subject: &S<'_>, intent: &Intent) -> Result<Recovery, Failure> {
         if id(subject).is_some() && intent.deposed.is_none() {
             return Ok(Recovery::Made(Record::default()));
+        }
+        if subject.facts.resource == REPEATS {
+            return Ok(Recovery::Repeat);
         }
         let (token, mark) = (intent.token.as_str(), meta::uid(subject.object));
         let deposed = intent.deposed.as_ref().and_then(Value::as_str).unwrap_or("");

@@ -40,7 +40,7 @@ async fn made_changed_and_deleted() {
     }
     let events = f.list("events").await;
     for reason in ["Created", "Updated", "Deleted"] {
-        assert_eq!(events.iter().filter(|event| event["reason"] == reason).count(), 3, "{reason}");
+        assert_eq!(events.iter().filter(|event| event["reason"] == reason).count(), KINDS.len(), "{reason}");
     }
 }
 
