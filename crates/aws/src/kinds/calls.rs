@@ -210,8 +210,7 @@ fn part_calls(facts: &KindFacts, scope: &Scope<'_>, change: &FieldChange, calls:
     let Some(part) = facts.rules.parts.get(&change.word).map(|part| &part.value) else { return };
     let field = scope.translator.plan.field(&change.word);
     let with = |value: &Value| scope.now(field, [("value", value.clone())]);
-    let delete_it = is_empty(&change.to) && part.delete_when.is_none()
-        || part.delete_when.is_some() && part.delete_when.as_ref() == Some(&change.to);
+    let delete_it = is_empty(&change.to) || part.delete_when.as_ref() == Some(&change.to);
     let had = !is_empty(&change.from);
     if delete_it || part.replace && had {
         match (&part.delete, &part.default) {
@@ -470,10 +469,9 @@ pub fn delete(facts: &KindFacts, scope: &Scope<'_>) -> Vec<Planned> {
         let name = &scope.translator.plan.field(word)?.name;
         scope.observed?.get("spec")?.get(name).filter(|value| !is_empty(value)).cloned()
     };
-    for (word, collection) in rules.collections.iter().filter(|(_, told)| told.value.clear_before_delete) {
+    for (word, _) in rules.collections.iter().filter(|(_, told)| told.value.clear_before_delete) {
         if let Some(from) = found(word) {
             let change = FieldChange { word: word.clone(), path: String::new(), from, to: Value::Null };
-            let _ = collection;
             collection_calls(facts, scope, &change, &mut calls);
         }
     }

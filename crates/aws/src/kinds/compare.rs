@@ -89,9 +89,9 @@ fn one_field(
             }
             return;
         }
-        if is_empty(wanted) && part.value.delete_when.as_ref() != Some(wanted) {
+        if is_empty(wanted) {
             let differs = !part.value.keep
-                && !is_empty(found)
+                && !is_zero(found)
                 && (default.is_null() || !same(default, found, words, &mut Vec::new()));
             if differs {
                 changes.push(whole(found, wanted));
@@ -118,6 +118,12 @@ struct FieldWords<'a> {
 impl FieldWords<'_> {
     /// Whether reading can show what is at a path: requests have members that answers lack.
     fn is_shown(&self, below: &[String]) -> bool {
+        let told = self.facts.rules.parts.get(self.word).map(|part| &part.value.truths);
+        if let ([name], Some(truths)) = (below, told)
+            && truths.contains_key(name)
+        {
+            return true;
+        }
         let Some(mut site) = self.answer else { return true };
         let Ok(plan) = self.facts.plan() else { return true };
         for name in below {
@@ -219,10 +225,11 @@ fn same(wanted: &Value, found: &Value, words: &FieldWords<'_>, below: &mut Vec<S
     let way = words.way(below);
     match way {
         Some(Compare::Ignore) if !below.is_empty() => return true,
-        Some(Compare::Zero) if is_empty(wanted) && is_empty(found) => return true,
+        Some(Compare::Zero) if is_zero(wanted) && is_zero(found) => return true,
         Some(Compare::Policy) => return policy::same(wanted, found),
         Some(Compare::Document) => return policy::same_document(wanted, found),
         Some(Compare::IfSet) if is_empty(wanted) => return true,
+        Some(Compare::IfFound) if found.is_null() => return true,
         Some(Compare::Caseless) => return same_text(wanted, found, |text| text.to_lowercase()),
         Some(Compare::Domain) => {
             return same_text(wanted, found, |text| text.trim_end_matches('.').to_lowercase());
@@ -248,7 +255,7 @@ fn same(wanted: &Value, found: &Value, words: &FieldWords<'_>, below: &mut Vec<S
         }
         (Value::Object(_), Value::Object(_)) => same_below(wanted, found, words, below),
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
-        _ => wanted == found || is_empty(wanted) && found.is_null(),
+        _ => wanted == found || is_zero(wanted) && found.is_null(),
     }
 }
 
@@ -389,15 +396,24 @@ fn same_arn_or_name(wanted: &Value, found: &Value) -> bool {
     one == other || ends(one, other) || ends(other, one)
 }
 
-/// Null, or what a person would call nothing.
+/// Nothing is said: null, or a text, list or structure that holds nothing. `false` and 0 say something.
 pub fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
-        Value::Bool(truth) => !truth,
-        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Bool(_) | Value::Number(_) => false,
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
         Value::Object(members) => members.values().all(is_empty),
+    }
+}
+
+/// Nothing is said, or nothing but `false` and 0: what AWS has where nobody chose anything.
+pub fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Bool(truth) => !truth,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Object(members) => members.values().all(is_zero),
+        other => is_empty(other),
     }
 }
 

@@ -275,6 +275,25 @@ fn changes_become_calls() {
         json!({"spec": {"enableKeyRotation": true}}),
         json!([["DisableKeyRotation", {"KeyId": "k"}]]),
     );
+    check(
+        ("kms", "Key"),
+        json!({"spec": {}, "status": {"keyID": "k"}}),
+        json!({"spec": {"enableKeyRotation": true}}),
+        json!([["DisableKeyRotation", {"KeyId": "k"}]]),
+    );
+    check(
+        ("kms", "Key"),
+        json!({"spec": {}, "status": {"keyID": "k"}}),
+        json!({"spec": {"enableKeyRotation": false}}),
+        json!([]),
+    );
+    check(
+        ("dynamodb", "Table"),
+        json!({"spec": {"tableName": "t", "continuousBackups": {"pointInTimeRecoveryEnabled": false}}}),
+        json!({"spec": {"tableName": "t", "continuousBackups": {"pointInTimeRecoveryEnabled": true}}}),
+        json!([["UpdateContinuousBackups", {"TableName": "t",
+            "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": false}}]]),
+    );
 }
 
 #[test]

@@ -323,11 +323,20 @@ impl<'a> Translator<'a> {
     pub fn part_value(&self, word: &str, reply: &Value) -> Value {
         let part = self.facts.rules.parts.get(word);
         let take = part.and_then(|part| part.value.get.as_ref()).and_then(|call| call.take.as_deref());
-        let value = paths::take(reply, take.unwrap_or_default(), &|_| None).unwrap_or_default();
-        match self.plan.field(word) {
-            Some(field) => self.inbound(field, &value),
-            None => value,
+        let taken = paths::take(reply, take.unwrap_or_default(), &|_| None).unwrap_or_default();
+        let mut value = match self.plan.field(word) {
+            Some(field) => self.inbound(field, &taken),
+            None => taken.clone(),
+        };
+        for (name, truth) in part.iter().flat_map(|part| &part.value.truths) {
+            let text = paths::take(&taken, &truth.at, &|_| None);
+            if let (Some(text), Some(members)) =
+                (text.as_ref().and_then(Value::as_str), value.as_object_mut())
+            {
+                members.insert(name.clone(), truth.is.iter().any(|known| known == text).into());
+            }
         }
+        value
     }
 
     /// What the listing call of a collection says of its field.

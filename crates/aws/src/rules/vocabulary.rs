@@ -265,6 +265,8 @@ pub enum Compare {
     Domain,
     /// Only where the spec says something.
     IfSet,
+    /// Only where reading shows something.
+    IfFound,
     /// Equal when one is the ARN that ends with the other.
     ArnOrName,
     /// Equal when the found one begins with the wanted one: versions.
@@ -449,8 +451,19 @@ pub struct Part {
     pub clear_before_delete: bool,
     /// A wanted value for which `delete` is called instead of `put`.
     pub delete_when: Option<Value>,
+    /// Members, by published name, that are true when what was read has one of these words at a path.
+    #[serde(default)]
+    pub truths: BTreeMap<String, Truth>,
     /// The field is a list of which only the wanted items count; the member that identifies an item.
     pub subset: Option<String>,
+}
+
+/// A word in an answer that a request says as true or false.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Truth {
+    pub at: String,
+    pub is: Vec<String>,
 }
 
 /// A field whose items are added and removed one by one or in batches.
