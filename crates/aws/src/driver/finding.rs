@@ -58,7 +58,7 @@ pub(super) async fn recover(kind: &'static KindFacts, subject: &Subjected<'_>) -
         });
     }
     if is_repeatable(kind) {
-        return Ok(Recovery::NotMade);
+        return Ok(Recovery::Repeat);
     }
     let by_mark = is_marked(kind);
     if let Some(list) = &kind.rules.operations.list {
