@@ -11,18 +11,44 @@ use tokio_util::sync::CancellationToken;
 
 use crate::stores::Place;
 
-/// The lease of all controllers of a store.
-const LEASE: &str = "controllers";
-
-/// Makes the controllers, anew for every term.
+/// Makes controllers, anew for every term.
 pub type Make = Box<dyn Fn() -> Vec<Box<dyn Controller>> + Send + Sync>;
+
+/// Controllers that run together. Processes on one store that have the same sets take turns; what only some of them
+/// have waits for nobody else, and remembers for itself how far it has come.
+pub struct Set {
+    lease: &'static str,
+    /// Where it remembers how far it has come.
+    cursor: &'static str,
+    make: Make,
+}
+
+impl Set {
+    /// What every control plane needs.
+    pub fn controllers(make: Make) -> Set {
+        Set { lease: "controllers", cursor: "_controllers", make }
+    }
+
+    /// What makes control planes, and what else only a hosting process does.
+    pub fn operator(make: Make) -> Set {
+        Set { lease: "operator", cursor: "_operator", make }
+    }
+
+    /// What looks after cloud resources.
+    pub fn clouds(make: Make) -> Set {
+        Set { lease: CLOUDS, cursor: "_clouds", make }
+    }
+}
+
+/// Calls to clouds are slow: their loops run apart from the others, so that nobody waits for them.
+const CLOUDS: &str = "clouds";
 
 /// Runs controllers until `stop`. To be called before anything is served: on a shared store this is also where the
 /// process begins to hear of the others.
 pub async fn start(
     engine: &Arc<Engine>,
     place: &Place,
-    make: Option<Make>,
+    sets: Vec<Set>,
     stop: CancellationToken,
 ) -> anyhow::Result<JoinHandle<Result<(), FleetError>>> {
     let leases = if place.is_shared() {
@@ -32,17 +58,32 @@ pub async fn start(
     } else {
         None
     };
-    let Some(make) = make else {
-        return Ok(tokio::spawn(async move {
-            stop.cancelled().await;
-            Ok(())
-        }));
-    };
-    let fleet: Arc<dyn Fleet> = Arc::new(InProcessFleet::new(engine.clone()));
+    let engine = engine.clone();
     Ok(tokio::spawn(async move {
+        if sets.is_empty() {
+            stop.cancelled().await;
+            return Ok(());
+        }
         match leases {
-            None => runtime::run(fleet, make(), stop).await,
-            Some(leases) => by_turns(fleet, leases, &make, stop).await,
+            // One reader of what happens for all that is quick.
+            None => {
+                let (slow, quick): (Vec<Set>, Vec<Set>) =
+                    sets.into_iter().partition(|set| set.lease == CLOUDS);
+                let all = quick.iter().flat_map(|set| (set.make)()).collect();
+                let quick = runtime::run(Arc::new(InProcessFleet::new(engine.clone())), all, stop.clone());
+                let slow = slow.into_iter().map(|set| {
+                    let fleet = Arc::new(InProcessFleet::with_cursor(engine.clone(), set.cursor));
+                    runtime::run(fleet, (set.make)(), stop.clone())
+                });
+                futures::future::try_join(quick, futures::future::try_join_all(slow)).await.map(drop)
+            }
+            Some(leases) => {
+                let turns = sets.into_iter().map(|set| {
+                    let fleet = Arc::new(InProcessFleet::with_cursor(engine.clone(), set.cursor));
+                    by_turns(fleet, leases.clone(), set, stop.clone())
+                });
+                futures::future::try_join_all(turns).await.map(drop)
+            }
         }
     }))
 }
@@ -51,10 +92,10 @@ pub async fn start(
 async fn by_turns(
     fleet: Arc<dyn Fleet>,
     leases: Leases,
-    make: &Make,
+    set: Set,
     stop: CancellationToken,
 ) -> Result<(), FleetError> {
-    while let Some(term) = stop.run_until_cancelled(leases.acquire(LEASE)).await {
+    while let Some(term) = stop.run_until_cancelled(leases.acquire(set.lease)).await {
         let ending = stop.child_token();
         let giving_up = async {
             term.ended.cancelled().await;
@@ -62,7 +103,7 @@ async fn by_turns(
             std::future::pending::<Infallible>().await
         };
         let ended = tokio::select! {
-            ended = runtime::run(fleet.clone(), make(), ending.clone()) => ended,
+            ended = runtime::run(fleet.clone(), (set.make)(), ending.clone()) => ended,
             never = giving_up => match never {},
         };
         match ended {

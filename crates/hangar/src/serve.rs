@@ -136,14 +136,14 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     }
 
     let stop = CancellationToken::new();
-    let make: Option<controlling::Make> = match options.controllers {
-        Controllers::None => None,
+    let sets = match options.controllers {
+        Controllers::None => Vec::new(),
         Controllers::Denatured => {
             let engine = engine.clone();
-            Some(Box::new(move || controllers::denatured(&engine)))
+            vec![controlling::Set::controllers(Box::new(move || controllers::denatured(&engine)))]
         }
     };
-    let controlling = controlling::start(&engine, &place, make, stop.clone()).await?;
+    let controlling = controlling::start(&engine, &place, sets, stop.clone()).await?;
     let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), stop.clone()));
     tokio::spawn(shown.follow(stop.clone()));
     tracing::info!(%address, control_plane = single.unwrap_or("all"), "serving");

@@ -71,15 +71,16 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let settings = tenancy::Settings::new(&configuration.domain, address.port());
     tenancy::prepare(&engine, &settings).await?;
-    let make: controlling::Make = {
+    let controllers = {
         let engine = engine.clone();
-        Box::new(move || {
-            let mut loops = controllers::denatured(&engine);
-            loops.extend(tenancy::controllers(&engine, settings.clone()));
-            loops
-        })
+        controlling::Set::controllers(Box::new(move || controllers::denatured(&engine)))
     };
-    let controlling = controlling::start(&engine, &configuration.store, Some(make), stop.clone()).await?;
+    let operator = {
+        let engine = engine.clone();
+        controlling::Set::operator(Box::new(move || tenancy::controllers(&engine, settings.clone())))
+    };
+    let sets = vec![controllers, operator];
+    let controlling = controlling::start(&engine, &configuration.store, sets, stop.clone()).await?;
     let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), stop.clone()));
     tracing::info!(%address, data = %configuration.data_dir.display(), took = ?began.elapsed(), "serving");
     // A reader that went away after the first line is no reason to stop.
