@@ -189,7 +189,8 @@ async fn parts(
         }
         for ((word, field, _, _), answer) in some.iter().zip(futures::future::join_all(reads).await) {
             let value = answer?.map(|reply| scope.translator.part_value(word, &reply)).unwrap_or_default();
-            if !value.is_null() {
+            // A structure without members says nothing.
+            if !value.is_null() && value.as_object().is_none_or(|members| !members.is_empty()) {
                 found.insert(field.name.clone(), value);
             }
         }
@@ -292,34 +293,13 @@ async fn details(
 /// Texts without their percent-encoding.
 fn decoded(value: &Value) -> Value {
     match value {
-        Value::String(text) => percent_decoded(text).into(),
+        Value::String(text) => crate::kinds::policy::url_decoded(text).into(),
         Value::Array(items) => items.iter().map(decoded).collect(),
         Value::Object(members) => {
             Value::Object(members.iter().map(|(key, value)| (key.clone(), decoded(value))).collect())
         }
         other => other.clone(),
     }
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let code = (*first == b'%').then(|| after.get(..2)).flatten();
-        let code = code.and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 16).ok());
-        match code {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    // What is no text after it was not encoded in the first place.
-    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
 /// Tags without those that only AWS can set.
@@ -373,15 +353,6 @@ fn readiness(kind: &KindFacts, object: &Value) -> Readiness {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn percent_encoding_is_taken_off() {
-        let check = |text: &str, expected: &str| assert_eq!(percent_decoded(text), expected);
-        check("%7B%22a%22%3A1%7D", "{\"a\":1}");
-        check("100%", "100%");
-        check("%zz%4", "%zz%4");
-        check("plain", "plain");
-    }
 
     #[test]
     fn gates_decide_what_may_be_done() {

@@ -157,13 +157,9 @@ fn input(case: &Case<'_>) -> Result<(), String> {
         expect(name.as_str().unwrap(), request.header(name.as_str().unwrap()), None)?;
     }
     if let Some(host) = wanted["host"].as_str() {
-        let endpoint = case.suite["clientEndpoint"].as_str().unwrap_or("https://example.com");
-        let endpoint = endpoint.trim_start_matches("https://").split('/').next().unwrap_or_default();
-        expect(
-            "host",
-            format!("{}{endpoint}", request.host_prefix.clone().unwrap_or_default()),
-            host.into(),
-        )?;
+        let endpoint = Endpoint { is_custom: false, ..endpoint };
+        let target = endpoint::place(&endpoint, &request, None, false);
+        expect("host", format!("{}{}", target.authority, endpoint.base_path), host.to_owned())?;
     }
     match wanted["body"].as_str() {
         Some(body) => same_body(case.service.protocol(), &request, body),

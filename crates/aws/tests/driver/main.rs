@@ -3,6 +3,7 @@
 //! Without `moto_server` (or what `HANGAR_MOTO_SERVER` names) nothing is tried; `cargo xtask test` installs it.
 
 #[path = "../emulators/emulator.rs"]
+#[allow(dead_code, reason = "other tests start other emulators")]
 mod emulator;
 mod world;
 

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::emulator::Emulator;
+use crate::emulator::{Emulator, Program};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 pub const REGION: &str = "eu-west-1";
@@ -45,7 +45,7 @@ fn client(url: &str) -> Client {
 impl World {
     /// Nothing if there is no emulator here.
     pub async fn new(of_kinds: &[(&str, &str)]) -> Option<World> {
-        let emulator = Emulator::start()?;
+        let emulator = Emulator::start(Program::Moto).ok()?;
         let directory = TempDir::new().unwrap();
         let store: Arc<dyn Store> = Arc::new(Embedded::open(directory.path(), Default::default()).unwrap());
         let config = Config {
