@@ -4,6 +4,7 @@
 //! engine is measured once more in a process of its own with very many tenants. [`page`] is the template: whatever
 //! number stands in the document comes from the run, or is named there as the stock server's.
 
+mod database;
 mod machine;
 mod page;
 
@@ -14,6 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use database::{Database, Store};
 use serde_json::Value;
 
 #[derive(clap::Args)]
@@ -21,9 +23,12 @@ pub struct Args {
     /// Fewer operations and tenants: to see that everything works, and roughly where things stand
     #[arg(long)]
     quick: bool,
-    /// Where to write the page
-    #[arg(long, value_name = "FILE", default_value = "docs/benchmarks.md")]
-    output: PathBuf,
+    /// What the server stores in; a database keeps its files in $TMPDIR, which should be on a disk
+    #[arg(long, default_value = "embedded")]
+    store: Store,
+    /// Where to write the page [default: docs/benchmarks.md, or docs/benchmarks-STORE.md]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 /// How much is measured.
@@ -77,6 +82,7 @@ struct Results {
     scenarios: BTreeMap<String, Value>,
     startup: Duration,
     machine: machine::Facts,
+    store: Store,
 }
 
 impl Results {
@@ -108,8 +114,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     // Beside the build, and so on a disk: temporary directories often are in memory, where syncing costs nothing.
     let scratch = tempfile::tempdir_in(&target)?;
     let facts = machine::Facts::gather(scratch.path())?;
-    let (server, startup) = Server::start(&target.join("release/hangar"), &scratch.path().join("data"))?;
-    let mut results = Results { scenarios: BTreeMap::new(), startup, machine: facts };
+    let database = Database::start(args.store);
+    let (server, startup) =
+        Server::start(&target.join("release/hangar"), &scratch.path().join("data"), database.url())?;
+    let mut results = Results { scenarios: BTreeMap::new(), startup, machine: facts, store: args.store };
 
     let measured = scratch.path().join("measured.json");
     let mut load = Command::new(load_target.join("release/load"));
@@ -117,8 +125,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     run_command(load.arg("--json").arg(&measured).args(amounts.load))?;
     results.add(&std::fs::read_to_string(&measured)?)?;
     server.stop()?;
+    drop(database);
 
-    for count in amounts.tenants {
+    // The engine alone is always on the embedded store.
+    let tenants = if args.store == Store::Embedded { amounts.tenants } else { &[] };
+    for count in tenants {
         let mut engine = Command::new(target.join("release/examples/tenants"));
         let output =
             engine.arg(scratch.path().join(format!("engine-{count}"))).arg(count.to_string()).output()?;
@@ -129,10 +140,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         print!("{lines}");
         results.add(&lines)?;
     }
-    let command = if args.quick { "cargo xtask bench --quick" } else { "cargo xtask bench" };
-    let page = page::write(&results, command, amounts.tenants, amounts.existing);
-    std::fs::write(&args.output, page).with_context(|| format!("cannot write {}", args.output.display()))?;
-    println!("\nwritten: {}", args.output.display());
+    let quick = if args.quick { " --quick" } else { "" };
+    let command = format!("cargo xtask bench{quick}{}", args.store.option());
+    let page = page::write(&results, &command, tenants, amounts.existing);
+    let output = args.output.clone().unwrap_or_else(|| args.store.page().into());
+    std::fs::write(&output, page).with_context(|| format!("cannot write {}", output.display()))?;
+    println!("\nwritten: {}", output.display());
     Ok(())
 }
 
@@ -157,10 +170,11 @@ struct Server {
 
 impl Server {
     /// Also tells how long it took until the server said that it is up.
-    fn start(program: &Path, data: &Path) -> anyhow::Result<(Server, Duration)> {
+    fn start(program: &Path, data: &Path, store: Option<String>) -> anyhow::Result<(Server, Duration)> {
         let began = Instant::now();
         let mut command = Command::new(program);
         command.args(["up", "--listen", "127.0.0.1:0", "--log-level", "warn", "--data-dir"]).arg(data);
+        command.envs(store.map(|url| ("HANGAR_STORE", url)));
         let child = command.stdout(Stdio::piped()).spawn();
         let mut child = child.with_context(|| format!("cannot start {}", program.display()))?;
         let stdout = child.stdout.take().context("the server has no standard output")?;

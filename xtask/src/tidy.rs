@@ -33,8 +33,8 @@ const ORDER: [&str; 24] = [
     "terraform",
     "hangar",
     "fuzz",
-    "xtask",
     "databases",
+    "xtask",
     "end-to-end",
 ];
 

@@ -111,7 +111,9 @@ pub fn write(results: &Results, command: &str, tenants: &[usize], existing: &[us
     goals(&mut page, results);
     operations(&mut page, results);
     latencies(&mut page, results);
-    engine(&mut page, results, tenants);
+    if !tenants.is_empty() {
+        engine(&mut page, results, tenants);
+    }
     served(&mut page, results);
     control_planes(&mut page, results, existing);
     page
@@ -153,11 +155,11 @@ fn head(page: &mut String, results: &Results, command: &str) {
     );
     line!(
         page,
-        "One server on this machine with everything it has: TLS, HTTP/2, RBAC, audit off, controllers, the embedded \
-         store that syncs before it acknowledges. ConfigMaps of about 1 kB; 16 workers on 4 connections, each sends \
+        "One server on this machine with everything it has: TLS, HTTP/2, RBAC, audit off, controllers, {}. ConfigMaps of about 1 kB; 16 workers on 4 connections, each sends \
          its next request when the last is answered. CPU is user and system time of the whole server process, the \
          median of the rounds. The load generator (benches/load) runs on the same machine, so rates and latencies \
-         include what it takes away; CPU time does not.\n"
+         include what it takes away; CPU time does not.\n",
+        results.store.told()
     );
     line!(
         page,
