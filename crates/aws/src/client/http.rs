@@ -1,6 +1,5 @@
 //! HTTP with a pool of connections, for all clients of the process.
 
-use std::error::Error as _;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -153,6 +152,5 @@ fn reason(error: &hyper_util::client::legacy::Error) -> String {
     while let Some(source) = deepest.source() {
         deepest = source;
     }
-    let _ = error.source();
     deepest.to_string()
 }

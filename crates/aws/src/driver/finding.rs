@@ -105,7 +105,7 @@ fn is_mine(kind: &KindFacts, scope: &crate::kinds::send::Scope<'_>, operation: &
     let found = item.as_object().into_iter().flatten().find_map(|(member, value)| {
         let field = scope.translator.field_of(operation, member)?;
         let is_name = names.iter().any(|name| field.word.eq_ignore_ascii_case(name));
-        is_name.then(|| (field, value))
+        is_name.then_some((field, value))
     });
     found.is_some_and(|(field, value)| scope.translator.value(field, scope.object) == Some(value))
 }
