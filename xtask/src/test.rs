@@ -17,7 +17,7 @@ pub struct Args {
 const PYTHON: [(&str, &[&str]); 3] = [
     ("venv", &["kubernetes==37.0.2", "kopf==1.45.2", "lightkube==1.0.1"]),
     ("emulators", &["moto[server]==5.2.1", "ministack==1.5.33"]),
-    ("provider-venv", &["tf==1.2.0", "pg8000==1.31.6"]),
+    ("provider-venv", &["tf==1.2.0", "pg8000==1.31.6", "grpcio-tools==1.71.2"]),
 ];
 /// Debian's packages, and what is wanted of them: the oldest kubectl that must work, and an etcd to store in.
 const DEBIAN_PROGRAMS: [(&str, &str); 2] =
@@ -29,6 +29,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         python(&tools.join(name), packages)?;
     }
     DEBIAN_PROGRAMS.iter().for_each(|(package, program)| debian_program(&tools, package, program));
+    postgresql();
+    foreign_provider(&tools)?;
     if args.tools_only {
         return Ok(());
     }
@@ -95,6 +97,44 @@ fn python(venv: &Path, packages: &[&str]) -> anyhow::Result<()> {
     run_command(pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(packages))?;
     std::fs::write(marker, "")?;
     Ok(())
+}
+
+/// PostgreSQL wants files in places of its own, and so to be installed. Tests say so when it is missing.
+fn postgresql() {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    if versions.map(|version| version.path().join("bin/postgres")).any(|server| server.exists()) {
+        return;
+    }
+    let install = || {
+        let mut command = Command::new("apt-get");
+        command.args(["install", "-y", "-qq", "--no-install-recommends", "postgresql"]);
+        command.env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    };
+    let installed = run_command(&mut install()).or_else(|_| {
+        run_command(Command::new("apt-get").args(["update", "-qq"]))?;
+        run_command(&mut install())
+    });
+    if let Err(error) = installed {
+        println!("Debian's postgresql is not at hand: {error:#}");
+    }
+}
+
+/// A Terraform provider on a published framework, which shares neither code nor a lock file with its host. The
+/// framework compiles its messages with protoc, which a package of Python's has.
+fn foreign_provider(tools: &Path) -> anyhow::Result<()> {
+    let target = tools.join("providers");
+    if target.join("debug/terraform-provider-memo").exists() {
+        return Ok(());
+    }
+    let protoc = tools.join("protoc");
+    let python = tools.join("provider-venv/bin/python");
+    std::fs::write(&protoc, format!("#!/bin/sh\nexec {} -m grpc_tools.protoc \"$@\"\n", python.display()))?;
+    std::fs::set_permissions(&protoc, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    let manifest = "crates/terraform/tests/frameworks/memo/Cargo.toml";
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--quiet", "--locked", "--manifest-path", manifest, "--target-dir"]).arg(target);
+    run_command(cargo.env("PROTOC", protoc))
 }
 
 /// A program of Debian's beside whatever the machine has: unpacked, not installed. Tests say so when it is missing.

@@ -12,22 +12,19 @@ use super::plane::Plane;
 use super::postgres::Server;
 use super::world::*;
 
-/// What `cargo xtask test` installed, if it did.
-pub fn tool(path: &str) -> Option<std::path::PathBuf> {
+/// What `cargo xtask test` installed.
+pub fn tool(path: &str) -> std::path::PathBuf {
     let own = std::env::current_exe().unwrap();
     let target = own.ancestors().find(|directory| directory.join("test-tools").is_dir());
     let tool = target.map(|target| target.join("test-tools").join(path)).filter(|tool| tool.exists());
-    if tool.is_none() {
-        println!("{path} is not installed; cargo xtask test does that");
-    }
-    tool
+    tool.unwrap_or_else(|| panic!("{path} is not installed: cargo xtask test --tools-only does that"))
 }
 
 /// The provider of `tests/frameworks/postgresql.py`.
-pub fn postgresql() -> Option<Launch> {
-    let mut launch = Launch::new(tool("provider-venv/bin/python")?);
+pub fn postgresql() -> Launch {
+    let mut launch = Launch::new(tool("provider-venv/bin/python"));
     launch.arguments = vec![concat!(env!("CARGO_MANIFEST_DIR"), "/tests/frameworks/postgresql.py").into()];
-    Some(launch)
+    launch
 }
 
 async fn change_to(lease: &Lease, kind: &str, prior: &State, object: Json) -> Option<State> {
@@ -58,7 +55,7 @@ async fn destroy(lease: &Lease, kind: &str, state: &State) {
 
 #[tokio::test]
 async fn the_crate_tf_provider() {
-    let Some(program) = tool("providers/debug/terraform-provider-memo") else { return };
+    let program = tool("providers/debug/terraform-provider-memo");
     let world = World::new();
     let directory = world.cloud.path().to_str().unwrap();
     let config = Value::Fields([("directory".to_owned(), Value::string(directory))].into());
@@ -89,8 +86,8 @@ async fn the_crate_tf_provider() {
 
 #[tokio::test]
 async fn the_python_package_tf() {
-    let Some(launch) = postgresql() else { return };
-    let Some(server) = Server::start() else { return };
+    let launch = postgresql();
+    let server = Server::start();
     let world = World::new();
     let lease = world.pool.lease(&launch, "postgresql", &server.config()).await.unwrap();
     let kind = "postgresql_role";
@@ -115,8 +112,8 @@ async fn the_python_package_tf() {
 async fn roles_and_databases() {
     const ROLES: &str = "roles.role.postgresql.kubeform.com";
     const DATABASES: &str = "databases.database.postgresql.kubeform.com";
-    let Some(launch) = postgresql() else { return };
-    let Some(server) = Server::start() else { return };
+    let launch = postgresql();
+    let server = Server::start();
     let plane = Plane::of(World::new(), "postgresql", launch).await;
     plane.secret("db", "provider", server.json()).await;
     let object = |kind: &str, name: &str, resource: Json| {

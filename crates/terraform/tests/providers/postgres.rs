@@ -38,11 +38,8 @@ fn command(program: &Path, directory: &Path) -> Command {
 
 impl Server {
     /// None, and a word about it, where PostgreSQL is not installed.
-    pub fn start() -> Option<Server> {
-        let Some(programs) = programs() else {
-            println!("PostgreSQL is not installed");
-            return None;
-        };
+    pub fn start() -> Server {
+        let programs = programs().expect("PostgreSQL is not installed: apt-get install postgresql");
         let directory = TempDir::with_prefix("pg").unwrap();
         let data = directory.path().join("data");
         let made = command(&programs.join("initdb"), directory.path())
@@ -64,7 +61,7 @@ impl Server {
         while !server.psql("SELECT 1").status.success() {
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
-        Some(server)
+        server
     }
 
     fn psql(&self, sql: &str) -> std::process::Output {
