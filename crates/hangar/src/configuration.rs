@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde::Deserialize;
 
+use crate::clouds::aws::AwsOptions;
 use crate::stores::{Place, Wanted};
 
 /// Flags of `hangar up`. All are optional: what is not said comes from the file, or is the default.
@@ -43,6 +44,11 @@ pub struct UpOptions {
     /// A file with a token whose bearer administers the hosting control plane [default: none]
     #[arg(long, value_name = "FILE", env = "HANGAR_ADMIN_TOKEN_FILE")]
     pub admin_token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub aws: AwsOptions,
+    /// Serve Terraform providers, whose programs or mirror are in this directory [default: none]
+    #[arg(long, value_name = "DIR", env = "HANGAR_TERRAFORM_PLUGIN_DIR")]
+    pub terraform_plugin_dir: Option<PathBuf>,
     /// A YAML file with any of these, in camelCase
     #[arg(long, value_name = "FILE", env = "HANGAR_CONFIG")]
     #[serde(skip)]
@@ -61,6 +67,8 @@ pub struct Configuration {
     pub json_logs: bool,
     pub audit: Option<Audit>,
     pub admin_token_file: Option<PathBuf>,
+    pub terraform_plugin_dir: Option<PathBuf>,
+    pub aws: AwsOptions,
 }
 
 /// Where to tell what is done, and how much of it.
@@ -108,6 +116,8 @@ impl Configuration {
             json_logs: log_format == "json",
             audit,
             admin_token_file: flags.admin_token_file.or(file.admin_token_file),
+            terraform_plugin_dir: flags.terraform_plugin_dir.or(file.terraform_plugin_dir),
+            aws: flags.aws.over(file.aws),
         })
     }
 }

@@ -6,6 +6,7 @@
 
 mod api;
 mod cli;
+mod clouds;
 mod commands;
 mod configuration;
 mod controlling;

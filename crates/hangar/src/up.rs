@@ -12,6 +12,7 @@ use auth::pki::Authority;
 use listener::{Doors, Listener, ServingCertificate};
 use tokio_util::sync::CancellationToken;
 
+use crate::clouds::{self, Cloud};
 use crate::configuration::{Audit, Configuration, UpOptions};
 use crate::{controlling, files, kubeconfig, logs, process, stores};
 
@@ -71,6 +72,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let settings = tenancy::Settings::new(&configuration.domain, address.port());
     tenancy::prepare(&engine, &settings).await?;
+    let clouds = clouds(&configuration, &engine).await?;
     let controllers = {
         let engine = engine.clone();
         controlling::Set::controllers(Box::new(move || controllers::denatured(&engine)))
@@ -79,8 +81,21 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
         let engine = engine.clone();
         controlling::Set::operator(Box::new(move || tenancy::controllers(&engine, settings.clone())))
     };
-    let sets = vec![controllers, operator];
+    let mut sets = vec![controllers, operator];
+    if !clouds.is_empty() {
+        let all = move || clouds.iter().flat_map(|cloud| cloud.controllers()).collect();
+        sets.push(controlling::Set::clouds(Box::new(all)));
+    }
     let controlling = controlling::start(&engine, &configuration.store, sets, stop.clone()).await?;
+    if let Some(directory) = configuration.terraform_plugin_dir.clone() {
+        let wanted = clouds::terraform::Wanted {
+            directory,
+            cache: configuration.data_dir.join("terraform"),
+            hosting: HOSTING.into(),
+            key: engine.config.data_key,
+        };
+        clouds::terraform::start(&engine, &configuration.store, wanted, stop.clone()).await?;
+    }
     let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), stop.clone()));
     tracing::info!(%address, data = %configuration.data_dir.display(), took = ?began.elapsed(), "serving");
     // A reader that went away after the first line is no reason to stop.
@@ -91,6 +106,17 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     );
 
     process::Running { engine, store, stop, serving, controlling }.until_stopped().await
+}
+
+/// The clouds that are set up; every control plane serves their kinds from here on.
+async fn clouds(configuration: &Configuration, engine: &Arc<Engine>) -> anyhow::Result<Vec<Box<dyn Cloud>>> {
+    let shared = clouds::Shared::new(engine.config.data_key);
+    engine.metrics.register(shared.metrics.collector());
+    let set_up: Vec<_> = configuration.aws.set_up(&shared).await?.into_iter().collect();
+    for cloud in &set_up {
+        engine.planes.catalogs.offer(cloud.name(), cloud.offers());
+    }
+    Ok(set_up)
 }
 
 /// Short enough to be guessed is worse than none.

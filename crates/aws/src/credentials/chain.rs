@@ -14,10 +14,14 @@ use aws_smithy_types::body::SdkBody;
 use super::Provider;
 use crate::client::{Http, HttpError};
 
-/// Credentials from where AWS's own tools find them, and the region they are set up for.
-pub async fn default_chain(http: Arc<Http>) -> (Provider, Option<String>) {
-    let loader =
+/// Credentials from where AWS's own tools find them, and the region they are set up for, unless it is said.
+pub async fn default_chain(http: Arc<Http>, region: Option<&str>) -> (Provider, Option<String>) {
+    let mut loader =
         aws_config::defaults(BehaviorVersion::latest()).http_client(Connector { http: http.clone() });
+    if let Some(region) = region {
+        // Else the instance is asked for its own.
+        loader = loader.region(aws_config::Region::new(region.to_owned()));
+    }
     let config = loader.load().await;
     let region = config.region().map(ToString::to_string);
     let provider = match config.credentials_provider() {

@@ -25,6 +25,9 @@ const SECRET: &str = "aws-credentials";
 /// Accounts, regions and roles in use at once; others are looked up again.
 const CONNECTIONS: usize = 4096;
 
+/// Stands for the credentials of the process.
+const PROCESS: [u8; 32] = [0; 32];
+
 /// One account in one region.
 pub struct AwsConnection {
     pub(crate) client: Client,
@@ -88,6 +91,14 @@ impl Connections {
         let (provider, fingerprint) = self.credentials(surroundings).await?;
         let identity = self.identity(&provider, fingerprint).await?;
         let wanted = place::wanted(surroundings, &self.defaults, &identity.account).await?;
+        // Whoever may annotate a namespace must not have the process's credentials carried to a host of their own.
+        if fingerprint == PROCESS && wanted.endpoint != self.defaults.endpoint {
+            let why = format!(
+                "an endpoint of the namespace's own needs credentials of the control plane's own, in Secret {}/{SECRET}",
+                self.defaults.system_namespace
+            );
+            return Err(Failure::terminal(why));
+        }
         let key = ConnectionKey {
             credentials: fingerprint,
             region: wanted.region.to_string(),
@@ -139,7 +150,7 @@ impl Connections {
         let namespace = &self.defaults.system_namespace;
         let Some(secret) = surroundings.reader.get("secrets", namespace, SECRET).await? else {
             return match self.shared {
-                true => Ok((self.own.clone(), [0; 32])),
+                true => Ok((self.own.clone(), PROCESS)),
                 false => Err(Failure::new(
                     Class::Denied,
                     "CredentialsUnavailable",

@@ -1,0 +1,36 @@
+//! The clouds behind control planes: which are set up, what they add to every control plane, and who looks after it.
+
+pub mod aws;
+pub mod terraform;
+
+use std::sync::Arc;
+
+use apiserver::catalog::Offer;
+use provision::{Limits, Metrics};
+use runtime::Controller;
+
+/// What all clouds of a process share.
+pub struct Shared {
+    pub limits: Arc<Limits>,
+    pub metrics: Arc<Metrics>,
+    /// Of the installation: what fingerprints of secrets are made with.
+    pub key: [u8; 32],
+}
+
+impl Shared {
+    pub fn new(key: [u8; 32]) -> Shared {
+        Shared { limits: Arc::default(), metrics: Arc::default(), key }
+    }
+}
+
+/// A cloud that is set up.
+pub trait Cloud: Send + Sync {
+    /// Also the name of its catalogue.
+    fn name(&self) -> &'static str;
+
+    /// The definitions of its kinds, for control planes of this process.
+    fn offers(&self) -> Vec<Offer>;
+
+    /// What looks after its objects, made anew for every term.
+    fn controllers(&self) -> Vec<Box<dyn Controller>>;
+}
