@@ -176,7 +176,8 @@ impl Client {
         body: &[u8],
     ) -> Result<Answer, ureq::Error> {
         let request = self.request(method, path, content_type, body);
-        let request = self.agent.configure_request(request).timeout_global(Some(self.patience)).build();
+        let request = self.agent.configure_request(request).timeout_global(Some(self.patience));
+        let request = request.timeout_recv_response(Some(self.patience)).build();
         let response = self.agent.run(request)?;
         let (head, mut rest) = response.into_parts();
         let body = rest.with_config().limit(u64::MAX).read_to_vec()?;

@@ -18,6 +18,8 @@ const CLIENTS: usize = 12;
 const UPDATES: usize = 3;
 const SELECTOR: &str = "churn%3Dyes";
 const FENCE: &str = "fence";
+/// Many events to many watchers take their time on a small machine.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 #[test]
 fn on_embedded() {
@@ -52,7 +54,7 @@ fn churn(engine: Engine, servers: usize) {
         };
         let watchers: Vec<_> = (0..clients).map(watch).collect();
         let write = |number: usize| {
-            let client = servers[number % servers.len()].client();
+            let client = servers[number % servers.len()].client().patient_for(PATIENCE);
             let (written, errors) = (&written, &errors);
             scope.spawn(move || {
                 let (acknowledged, failed) = live(&client, &format!("churn-{number}"));
@@ -126,8 +128,7 @@ impl Event {
 fn until_the_fence(watch: &Watch) -> Vec<Event> {
     let mut seen = Vec::new();
     loop {
-        // Many events to many watchers take their time on a small machine.
-        let event = watch.next_within(Duration::from_secs(300)).expect("the fence comes last");
+        let event = watch.next_within(PATIENCE).expect("the fence comes last");
         let event = Event::of(&event);
         if event.name == FENCE {
             return seen;
