@@ -6,15 +6,18 @@ use super::calls::Planned;
 use super::compare::FieldChange;
 use super::send::Scope;
 
+type Planner = fn(&Scope<'_>, &[&FieldChange]) -> Vec<Planned>;
+type Form = fn(&Value) -> Value;
+
 /// The functions that plan calls for changed fields.
-pub const PLANNERS: &[(&str, fn(&Scope<'_>, &[&FieldChange]) -> Vec<Planned>)] = &[
+pub const PLANNERS: &[(&str, Planner)] = &[
     ("dynamodb_indexes", dynamodb_indexes),
     ("rds_log_exports", rds_log_exports),
     ("ec2_endpoint_members", ec2_endpoint_members),
 ];
 
 /// The functions that bring items of a collection into one form.
-pub const FORMS: &[(&str, fn(&Value) -> Value)] =
+pub const FORMS: &[(&str, Form)] =
     &[("security_group_rules", security_group_rules), ("own_routes", own_routes)];
 
 /// Whether a name is that of a function.

@@ -62,7 +62,7 @@ fn canonical(policy: &Value) -> Value {
     let Value::Object(members) = policy else { return policy.clone() };
     let canonical = members.iter().map(|(name, value)| {
         let value = match name.as_str() {
-            "Statement" => sorted(many(value).iter().map(|one| statement(one)).collect()),
+            "Statement" => sorted(many(value).iter().map(statement).collect()),
             _ => value.clone(),
         };
         (name.clone(), value)

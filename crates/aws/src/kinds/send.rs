@@ -83,7 +83,7 @@ impl<'a> Scope<'a> {
                     other => self.fill(other, inner),
                 };
                 let filled: Vec<Value> = items.iter().filter_map(whole).collect();
-                (!filled.is_empty()).then(|| Value::Array(filled))
+                (!filled.is_empty()).then_some(Value::Array(filled))
             }
             Value::Object(members) => {
                 let fill = |(word, below): (&String, &Value)| {
@@ -91,7 +91,7 @@ impl<'a> Scope<'a> {
                     Some((word.clone(), self.fill(below, target)?))
                 };
                 let filled: Map<String, Value> = members.iter().filter_map(fill).collect();
-                (!filled.is_empty() || members.is_empty()).then(|| Value::Object(filled))
+                (!filled.is_empty() || members.is_empty()).then_some(Value::Object(filled))
             }
             other => Some(other.clone()),
         }
