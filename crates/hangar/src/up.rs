@@ -87,7 +87,10 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
         sets.push(controlling::Set::clouds(Box::new(all)));
     }
     let controlling = controlling::start(&engine, &configuration.store, sets, stop.clone()).await?;
-    if let Some(directory) = configuration.terraform_plugin_dir.clone() {
+    if let Some(directory) = &configuration.terraform_plugin_dir {
+        // Plugins run in directories of their own.
+        let directory = std::fs::canonicalize(directory)
+            .with_context(|| format!("--terraform-plugin-dir {} cannot be used", directory.display()))?;
         let wanted = clouds::terraform::Wanted {
             directory,
             cache: configuration.data_dir.join("terraform"),
