@@ -5,6 +5,8 @@
 //! `--rules` reads rule files from a directory instead of those in the binary; `--check` looks for words
 //! that the models do not know; `--print` shows the definitions.
 
+#![allow(clippy::print_stdout, reason = "that is what it is for")]
+
 use std::error::Error;
 use std::io::Read;
 use std::path::PathBuf;

@@ -254,7 +254,8 @@ fn every_type_has_its_names() {
     let cluster = Cluster::installed(&["--allow-host-type"]);
     let _operator = cluster.operator(&["--service-type", "ClusterIP"]);
     // Type, workload, Secret, keys, in-cluster server, what else is there.
-    let rows: [(&str, &str, &str, &[&str], &str, &[&str]); 3] = [
+    type Row<'a> = (&'a str, &'a str, &'a str, &'a [&'a str], &'a str, &'a [&'a str]);
+    let rows: [Row<'_>; 3] = [
         (
             "vcluster",
             "statefulsets/vcluster",

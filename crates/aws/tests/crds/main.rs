@@ -3,6 +3,8 @@
 //! `published.jsonl.gz` has a digest of each definition that ACK publishes: names, types, rules; no text. A newer
 //! list can be given by `HANGAR_ACK_CRDS`. Fields that only we have are those of a newer model.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
+
 use std::io::Read;
 
 use aws::crd::{self, digest};

@@ -1,6 +1,8 @@
 //! The driver under the engine, in a control plane, against moto: objects are applied, and AWS follows.
 //!
-//! Without `moto_server` (or what `HANGAR_MOTO_SERVER` names) nothing is tried; `cargo xtask test` installs it.
+//! They need `moto_server` (or what `HANGAR_MOTO_SERVER` names), which `cargo xtask test` installs.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
 #[path = "../emulators/emulator.rs"]
 #[allow(dead_code, reason = "other tests start other emulators")]
@@ -20,7 +22,7 @@ const KEY: (&str, &str) = ("kms", "Key");
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bucket_lives() {
-    let Some(world) = World::new(&[BUCKET]).await else { return };
+    let world = World::new(&[BUCKET]).await;
     let spec = json!({
         "name": "photos", "versioning": {"status": "Enabled"},
         "tagging": {"tagSet": [{"key": "team", "value": "blue"}]},
@@ -68,7 +70,7 @@ async fn a_bucket_lives() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_lives() {
-    let Some(world) = World::new(&[QUEUE]).await else { return };
+    let world = World::new(&[QUEUE]).await;
     world
         .create(
             QUEUE,
@@ -103,7 +105,7 @@ async fn a_queue_lives() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_lives() {
-    let Some(world) = World::new(&[TABLE]).await else { return };
+    let world = World::new(&[TABLE]).await;
     let spec = json!({
         "tableName": "people", "billingMode": "PAY_PER_REQUEST",
         "attributeDefinitions": [{"attributeName": "id", "attributeType": "S"}],
@@ -136,7 +138,7 @@ fn trust(service: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_lives() {
-    let Some(world) = World::new(&[ROLE]).await else { return };
+    let world = World::new(&[ROLE]).await;
     let inline = json!({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]});
     let spec = json!({
         "name": "worker", "assumeRolePolicyDocument": trust("ec2.amazonaws.com"),
@@ -169,7 +171,7 @@ async fn a_role_lives() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_lives() {
-    let Some(world) = World::new(&[TOPIC]).await else { return };
+    let world = World::new(&[TOPIC]).await;
     world.create(TOPIC, "news", json!({}), json!({"name": "news", "displayName": "News"})).await;
     world.synced(TOPIC, "news").await;
     let arn = world.get(TOPIC, "news").await.unwrap()["status"]["ackResourceMetadata"]["arn"].clone();
@@ -188,7 +190,7 @@ async fn a_topic_lives() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_no_name_is_made_once_and_found_by_its_mark() {
-    let Some(world) = World::new(&[VPC, KEY]).await else { return };
+    let world = World::new(&[VPC, KEY]).await;
     world
         .create(
             VPC,
@@ -216,7 +218,7 @@ async fn what_has_no_name_is_made_once_and_found_by_its_mark() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_there_is_adopted_or_refused() {
-    let Some(world) = World::new(&[QUEUE, ROLE]).await else { return };
+    let world = World::new(&[QUEUE, ROLE]).await;
     let made = world
         .call("sqs", "CreateQueue", json!({"QueueName": "old", "Attributes": {"DelaySeconds": "9"}}))
         .await

@@ -43,9 +43,10 @@ fn client(url: &str) -> Client {
 }
 
 impl World {
-    /// Nothing if there is no emulator here.
-    pub async fn new(of_kinds: &[(&str, &str)]) -> Option<World> {
-        let emulator = Emulator::start(Program::Moto).ok()?;
+    pub async fn new(of_kinds: &[(&str, &str)]) -> World {
+        let emulator = Emulator::start(Program::Moto);
+        let emulator =
+            emulator.expect("moto_server cannot be used: cargo xtask test --tools-only installs it");
         let directory = TempDir::new().unwrap();
         let store: Arc<dyn Store> = Arc::new(Embedded::open(directory.path(), Default::default()).unwrap());
         let config = Config {
@@ -81,7 +82,7 @@ impl World {
             world.send(Method::POST, path, "application/json", &definition).await.unwrap();
         }
         world.start();
-        Some(world)
+        world
     }
 
     /// Starts the engine. Nothing of before survives in memory.

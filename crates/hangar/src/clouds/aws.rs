@@ -134,8 +134,8 @@ impl AwsOptions {
     }
 
     fn driver_settings(&self, region: Option<String>) -> anyhow::Result<Settings> {
-        let mut settings = Settings::default();
-        settings.endpoints = aws::endpoint::Settings::from_variables(std::env::vars());
+        let endpoints = aws::endpoint::Settings::from_variables(std::env::vars());
+        let mut settings = Settings { endpoints, ..Settings::default() };
         if let Some(url) = &self.aws_endpoint_url {
             self.check_endpoint(url)?;
             settings.endpoints.url = Some(url.clone());

@@ -1,5 +1,7 @@
 //! Providers as real processes: one of our own that can misbehave, and some that others wrote the frameworks of.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
+
 mod crashes;
 mod faults;
 mod frameworks;
