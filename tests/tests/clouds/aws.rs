@@ -1,0 +1,223 @@
+//! ACK's stories, with kubectl in control planes of a real server, against moto.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+
+use end_to_end::{ControlPlane, Server, tools_dir};
+use serde_json::{Value, json};
+
+use super::{condition, eventually, exists, good, is_true, object, refused};
+
+struct Moto {
+    process: Child,
+    port: u16,
+}
+
+impl Moto {
+    fn start() -> Moto {
+        let program = tools_dir().join("emulators/bin/moto_server");
+        assert!(program.exists(), "moto is not installed: cargo xtask test --tools-only does that");
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let process = Command::new(program)
+            .args(["-H", "127.0.0.1", "-p", &port.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let moto = Moto { process, port };
+        eventually("moto listens", || TcpStream::connect(("127.0.0.1", port)).ok());
+        moto
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Asks S3 behind everybody's back: the code and the body. The emulator looks at no signature, only for whom it is.
+    fn s3(&self, method: &str, path: &str) -> (u16, String) {
+        let url = format!("{}/{path}", self.url());
+        let scope = "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
+        let request = ureq::http::Request::builder().method(method).uri(url).header("authorization", scope);
+        let mut answer = agent.run(request.body(()).unwrap()).unwrap();
+        let body = answer.body_mut().read_to_string().unwrap();
+        (answer.status().as_u16(), body)
+    }
+}
+
+impl Drop for Moto {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn server(moto: &Moto) -> Server {
+    Server::start_with(|_| {
+        let flags =
+            ["--aws-endpoint-url", &moto.url(), "--aws-region", "us-east-1", "--aws-own-credentials-only"];
+        flags.map(str::to_owned).to_vec()
+    })
+}
+
+/// A control plane with credentials of its own.
+fn control_plane(server: &Server, name: &str) -> ControlPlane {
+    let plane = ControlPlane::create(server, name);
+    good(&plane, &["create", "namespace", "ack-system"], "");
+    let keys = ["--from-literal=AWS_ACCESS_KEY_ID=key", "--from-literal=AWS_SECRET_ACCESS_KEY=hidden"];
+    good(
+        &plane,
+        &["create", "secret", "generic", "aws-credentials", "-n", "ack-system", keys[0], keys[1]],
+        "",
+    );
+    plane
+}
+
+fn resource(service: &str, kind: &str, name: &str, annotations: Value, spec: Value) -> String {
+    json!({
+        "apiVersion": format!("{service}.services.k8s.aws/v1alpha1"), "kind": kind,
+        "metadata": {"name": name, "annotations": annotations}, "spec": spec,
+    })
+    .to_string()
+}
+
+fn bucket(name: &str, annotations: Value, spec: Value) -> String {
+    resource("s3", "Bucket", name, annotations, spec)
+}
+
+fn synced(plane: &ControlPlane, kind: &str, name: &str) -> Value {
+    eventually(&format!("{kind} {name} is synced"), || {
+        Some(object(plane, kind, name)).filter(|object| is_true(object, "ACK.ResourceSynced"))
+    })
+}
+
+#[test]
+fn a_bucket_in_a_control_plane() {
+    let moto = Moto::start();
+    let server = server(&moto);
+    let plane = control_plane(&server, "team");
+    let create = ["create", "-f", "-"];
+
+    let anybody = ["create", "-f", "-", "--as", "somebody"];
+    let told = refused(&plane, &anybody, &bucket("b", json!({}), json!({"name": "seen"})));
+    assert!(told.contains("forbidden"), "{told}");
+    let told = refused(&plane, &create, &bucket("b", json!({}), json!({"nam": "seen"})));
+    assert!(told.contains("unknown field \"spec.nam\""), "{told}");
+    let told = refused(&plane, &create, &bucket("b", json!({}), json!({"name": 7})));
+    assert!(told.contains("spec.name"), "{told}");
+
+    good(&plane, &create, &bucket("b", json!({}), json!({"name": "seen"})));
+    let made = synced(&plane, "bucket", "b");
+    assert_eq!(made["status"]["ackResourceMetadata"]["arn"], "arn:aws:s3:::seen");
+    assert_eq!(moto.s3("HEAD", "seen").0, 200);
+
+    let versioning = r#"{"spec": {"versioning": {"status": "Enabled"}}}"#;
+    good(&plane, &["patch", "bucket", "b", "--type=merge", "-p", versioning], "");
+    eventually("versioning", || moto.s3("GET", "seen?versioning").1.contains("Enabled").then_some(()));
+    // The name is for life.
+    let told =
+        refused(&plane, &["patch", "bucket", "b", "--type=merge", "-p", r#"{"spec": {"name": "x"}}"#], "");
+    assert!(told.contains("spec.name"), "{told}");
+
+    good(&plane, &["delete", "bucket", "b"], "");
+    assert_eq!(moto.s3("HEAD", "seen").0, 404);
+}
+
+#[test]
+fn what_is_there_already() {
+    let moto = Moto::start();
+    let server = server(&moto);
+    let plane = control_plane(&server, "team");
+    let create = ["create", "-f", "-"];
+    assert_eq!(moto.s3("PUT", "old").0, 200);
+
+    // Not ours to touch, until somebody says so.
+    good(&plane, &create, &bucket("taken", json!({}), json!({"name": "old"})));
+    eventually("terminal", || is_true(&object(&plane, "bucket", "taken"), "ACK.Terminal").then_some(()));
+    good(&plane, &["delete", "bucket", "taken"], "");
+    assert_eq!(moto.s3("HEAD", "old").0, 200, "deleting an object took a bucket that was never its own");
+
+    let adopt = json!({
+        "services.k8s.aws/adoption-policy": "adopt", "services.k8s.aws/adoption-fields": r#"{"name": "old"}"#,
+        "services.k8s.aws/deletion-policy": "retain",
+    });
+    good(&plane, &create, &bucket("adopted", adopt, json!({"name": "old"})));
+    let adopted = synced(&plane, "bucket", "adopted");
+    assert_eq!(adopted["metadata"]["annotations"]["services.k8s.aws/adopted"], "true");
+    good(&plane, &["delete", "bucket", "adopted"], "");
+    assert_eq!(moto.s3("HEAD", "old").0, 200, "retained");
+}
+
+#[test]
+fn a_queue_waits_for_its_key_and_tells_a_config_map() {
+    let moto = Moto::start();
+    let server = server(&moto);
+    let plane = control_plane(&server, "team");
+    let apply = ["apply", "-f", "-"];
+    let spec = json!({"queueName": "q", "kmsMasterKeyRef": {"from": {"name": "k"}}});
+    good(&plane, &apply, &resource("sqs", "Queue", "q", json!({}), spec));
+    eventually("the queue waits", || {
+        condition(&object(&plane, "queue", "q"), "ACK.ReferencesResolved")
+            .filter(|one| one["status"] != "True")?;
+        Some(())
+    });
+    good(&plane, &apply, &resource("kms", "Key", "k", json!({}), json!({"description": "for q"})));
+    let queue = synced(&plane, "queue", "q");
+    assert!(queue["spec"].get("kmsMasterKeyID").is_none(), "the value of a reference was stored");
+
+    good(&plane, &["create", "configmap", "told"], "");
+    let export = json!({
+        "apiVersion": "services.k8s.aws/v1alpha1", "kind": "FieldExport", "metadata": {"name": "e"},
+        "spec": {
+            "from": {"path": ".status.queueURL", "resource": {"group": "sqs.services.k8s.aws", "kind": "Queue", "name": "q"}},
+            "to": {"kind": "configmap", "name": "told", "key": "url"},
+        },
+    });
+    good(&plane, &apply, &export.to_string());
+    let told = eventually("the export", || {
+        object(&plane, "configmap", "told")["data"]["url"].as_str().map(str::to_owned)
+    });
+    assert_eq!(queue["status"]["queueURL"], told.as_str());
+
+    good(&plane, &["delete", "queue", "q"], "");
+    good(&plane, &["delete", "key.kms.services.k8s.aws", "k"], "");
+}
+
+#[test]
+fn control_planes_have_regions_and_credentials_of_their_own() {
+    let moto = Moto::start();
+    let server = server(&moto);
+    let (one, two) = (control_plane(&server, "one"), control_plane(&server, "two"));
+    let none = ControlPlane::create(&server, "none");
+    let region = ["annotate", "namespace", "default", "services.k8s.aws/default-region=eu-west-1"];
+    good(&two, &region, "");
+    for plane in [&one, &two, &none] {
+        let queue = resource("sqs", "Queue", "q", json!({}), json!({"queueName": "same"}));
+        good(plane, &["create", "-f", "-"], &queue);
+    }
+    let arn = |plane| synced(plane, "queue", "q")["status"]["queueARN"].as_str().unwrap().to_owned();
+    assert_eq!(arn(&one), "arn:aws:sqs:us-east-1:123456789012:same");
+    assert_eq!(arn(&two), "arn:aws:sqs:eu-west-1:123456789012:same");
+    let told = eventually("the lack of credentials", || {
+        Some(condition(&object(&none, "queue", "q"), "ACK.Recoverable")?["message"].to_string())
+    });
+    assert!(told.contains("aws-credentials"), "{told}");
+    // What was never made goes at once; and credentials that come later are noticed.
+    good(&none, &["create", "namespace", "ack-system"], "");
+    let keys = ["--from-literal=AWS_ACCESS_KEY_ID=key", "--from-literal=AWS_SECRET_ACCESS_KEY=hidden"];
+    good(
+        &none,
+        &["create", "secret", "generic", "aws-credentials", "-n", "ack-system", keys[0], keys[1]],
+        "",
+    );
+    let told = eventually("an answer of AWS", || {
+        let now = object(&none, "queue", "q");
+        let settled = is_true(&now, "ACK.ResourceSynced") || is_true(&now, "ACK.Terminal");
+        settled.then_some(now)
+    });
+    assert!(condition(&told, "ACK.Recoverable").is_none_or(|one| one["status"] != "True"), "{told:#}");
+    for plane in [&one, &two] {
+        good(plane, &["delete", "queue", "q"], "");
+        assert!(!exists(plane, "queue", "q"));
+    }
+}
