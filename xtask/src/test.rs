@@ -45,7 +45,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         println!("dependencies: not checked, cargo-deny is not installed");
     }
-    step("build", cargo(&["build", "--package", "hangar"]))?;
+    // The program that the end-to-end tests drive, built with what it is tested with: with a selection of its own, cargo
+    // would choose other features of what it depends on, and build all of that twice.
+    step("build", cargo(&["build", "--workspace", "--all-features", "--all-targets"]))?;
     // Last, so that its summary is what a person sees.
     if installed("cargo-nextest") {
         cargo(&["nextest", "run", "--workspace", "--all-features"])
