@@ -11,6 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::stores::Place;
 
+/// Controllers at work: how they ended.
+pub type Running = JoinHandle<Result<(), FleetError>>;
+
 /// Makes controllers, anew for every term.
 pub type Make = Box<dyn Fn() -> Vec<Box<dyn Controller>> + Send + Sync>;
 
@@ -50,7 +53,7 @@ pub async fn start(
     place: &Place,
     sets: Vec<Set>,
     stop: CancellationToken,
-) -> anyhow::Result<JoinHandle<Result<(), FleetError>>> {
+) -> anyhow::Result<Running> {
     let leases = if place.is_shared() {
         tokio::spawn(engine.join().await.context("the store cannot be followed")?);
         let holder = format!("{}-{}", std::process::id(), uuid::Uuid::new_v4());
@@ -86,6 +89,15 @@ pub async fn start(
             }
         }
     }))
+}
+
+/// Two that run and end together; the first that fails is the failure of both.
+pub fn both(one: Running, other: Running) -> Running {
+    let whole = async |running: Running| match running.await {
+        Ok(ended) => ended,
+        Err(error) => Err(FleetError::Failed(error.to_string())),
+    };
+    tokio::spawn(async move { futures::future::try_join(whole(one), whole(other)).await.map(drop) })
 }
 
 /// Term after term, as the lease comes and goes.

@@ -86,7 +86,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
         let all = move || clouds.iter().flat_map(|cloud| cloud.controllers()).collect();
         sets.push(controlling::Set::clouds(Box::new(all)));
     }
-    let controlling = controlling::start(&engine, &configuration.store, sets, stop.clone()).await?;
+    let mut controlling = controlling::start(&engine, &configuration.store, sets, stop.clone()).await?;
     if let Some(directory) = &configuration.terraform_plugin_dir {
         // Plugins run in directories of their own.
         let directory = std::fs::canonicalize(directory)
@@ -97,7 +97,9 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
             hosting: HOSTING.into(),
             key: engine.config.data_key,
         };
-        clouds::terraform::start(&engine, &configuration.store, wanted, stop.clone()).await?;
+        let providers = clouds::terraform::start(&engine, &configuration.store, wanted, stop.clone()).await?;
+        // Their processes end before this one does.
+        controlling = controlling::both(controlling, providers);
     }
     let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), stop.clone()));
     tracing::info!(%address, data = %configuration.data_dir.display(), took = ?began.elapsed(), "serving");
