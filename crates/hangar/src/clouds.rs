@@ -31,6 +31,9 @@ pub trait Cloud: Send + Sync {
     /// The definitions of its kinds, for control planes of this process.
     fn offers(&self) -> Vec<Offer>;
 
+    /// The same as whole objects, for control planes elsewhere.
+    fn definitions(&self) -> anyhow::Result<Vec<serde_json::Value>>;
+
     /// What looks after its objects, made anew for every term.
     fn controllers(&self) -> Vec<Box<dyn Controller>>;
 }

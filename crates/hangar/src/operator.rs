@@ -1,5 +1,6 @@
 //! `hangar operator`: control planes as pods of an existing Kubernetes, and what it takes to install that.
 
+mod clouds;
 mod flags;
 
 use std::path::Path;
@@ -17,6 +18,7 @@ use runtime::RemoteFleet;
 use tenancy::kubernetes::{Kubernetes, Options, Overrides, Rooms, manifests};
 use tokio_util::sync::CancellationToken;
 
+use crate::controlling::{self, Running};
 use crate::stores::{self, Wanted};
 use crate::{health, process};
 use flags::{Cluster, OperatorOptions, OperatorSubcommand, Place};
@@ -103,20 +105,15 @@ fn pem_of(certificates: &[Vec<u8>]) -> String {
     certificates.iter().map(wrapped).collect()
 }
 
-async fn operate(options: OperatorOptions, kubeconfig: Option<&Path>) -> anyhow::Result<()> {
-    options.place.check()?;
-    let ready = Arc::new(AtomicBool::new(false));
-    let stop = CancellationToken::new();
-    if let Some(address) = options.health_probe_bind_address {
-        health::serve(address, ready.clone(), stop.clone()).await?;
-    }
-    let (mut config, in_cluster) = cluster(kubeconfig).await?;
-    // A watch may be silent for as long as it likes.
-    config.read_timeout = None;
-    let server = config.cluster_url.to_string();
-    let authority = pem_of(config.root_cert.as_deref().unwrap_or_default());
-    let client = kube::Client::try_from(config).context("cannot use the kubeconfig")?;
-
+/// The operator of control planes, once the cluster has what it needs.
+async fn make_control_planes(
+    options: OperatorOptions,
+    client: kube::Client,
+    server: &str,
+    authority: String,
+    in_cluster: bool,
+    stop: CancellationToken,
+) -> anyhow::Result<Running> {
     let Image { image, image_pull_policy, image_pull_secret } = options.image;
     let Place { domain, external_port, host_container, is_openshift } = options.place;
     let Cluster { expose, ingress_class, gateway, service_type, storage_class, volume_size, store_secret } =
@@ -144,7 +141,35 @@ async fn operate(options: OperatorOptions, kubeconfig: Option<&Path>) -> anyhow:
     .await
     .with_context(|| format!("cannot prepare the cluster at {server}"))?;
     let fleet = Arc::new(RemoteFleet::new(HOSTING, client));
-    let mut controlling = tokio::spawn(runtime::run(fleet, host.controllers(HOSTING), stop.clone()));
+    Ok(tokio::spawn(runtime::run(fleet, host.controllers(HOSTING), stop)))
+}
+
+async fn operate(options: OperatorOptions, kubeconfig: Option<&Path>) -> anyhow::Result<()> {
+    options.place.check()?;
+    let ready = Arc::new(AtomicBool::new(false));
+    let stop = CancellationToken::new();
+    if let Some(address) = options.health_probe_bind_address {
+        health::serve(address, ready.clone(), stop.clone()).await?;
+    }
+    let (mut config, in_cluster) = cluster(kubeconfig).await?;
+    // A watch may be silent for as long as it likes.
+    config.read_timeout = None;
+    let server = config.cluster_url.to_string();
+    let authority = pem_of(config.root_cert.as_deref().unwrap_or_default());
+    let client = kube::Client::try_from(config).context("cannot use the kubeconfig")?;
+
+    let looking_after = clouds::start(&client, &options.aws, stop.clone()).await?;
+    let making = match options.clouds_only {
+        true if looking_after.is_none() => {
+            bail!("--clouds-only without a cloud: add --aws or another flag of one")
+        }
+        true => None,
+        false => {
+            Some(make_control_planes(options, client, &server, authority, in_cluster, stop.clone()).await?)
+        }
+    };
+    let all = making.into_iter().chain(looking_after);
+    let Some(mut controlling) = all.reduce(controlling::both) else { return Ok(()) };
     ready.store(true, Ordering::Relaxed);
     tracing::info!(cluster = server, "operating");
 

@@ -3,7 +3,7 @@
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-use end_to_end::{ControlPlane, Server, tools_dir};
+use end_to_end::{ControlPlane, Server, binary, tools_dir};
 use serde_json::{Value, json};
 
 use super::{condition, eventually, exists, good, is_true, object, refused};
@@ -220,4 +220,41 @@ fn control_planes_have_regions_and_credentials_of_their_own() {
         good(plane, &["delete", "queue", "q"], "");
         assert!(!exists(plane, "queue", "q"));
     }
+}
+
+/// Ended with the test.
+struct Operator(Child);
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The cluster is a control plane of a server that knows nothing of AWS.
+#[test]
+fn on_a_cluster_that_is_there_already() {
+    let moto = Moto::start();
+    let server = Server::start();
+    let cluster = ControlPlane::create(&server, "cluster");
+    let operator = Command::new(binary())
+        .arg("operator")
+        .arg("--kubeconfig")
+        .arg(&cluster.kubeconfig)
+        .args(["--clouds-only", "--aws-endpoint-url", &moto.url(), "--aws-region", "us-east-1"])
+        .args(["--reconcile-resources", "Bucket,Queue"])
+        .env("AWS_ACCESS_KEY_ID", "key")
+        .env("AWS_SECRET_ACCESS_KEY", "hidden")
+        .stderr(Stdio::null())
+        .spawn();
+    let _operator = Operator(operator.unwrap());
+    let defined = "customresourcedefinition/buckets.s3.services.k8s.aws";
+    eventually("its kinds", || exists(&cluster, "crd", "buckets.s3.services.k8s.aws").then_some(()));
+    good(&cluster, &["wait", "--for=condition=Established", defined], "");
+    good(&cluster, &["create", "-f", "-"], &bucket("b", json!({}), json!({"name": "elsewhere"})));
+    synced(&cluster, "bucket", "b");
+    assert_eq!(moto.s3("HEAD", "elsewhere").0, 200);
+    good(&cluster, &["delete", "bucket", "b"], "");
+    assert_eq!(moto.s3("HEAD", "elsewhere").0, 404);
 }

@@ -103,7 +103,8 @@ impl AwsOptions {
         }
     }
 
-    fn wanted(&self) -> bool {
+    /// Whether AWS is to be set up at all.
+    pub fn wanted(&self) -> bool {
         self.aws
             || self.aws_region.is_some()
             || self.aws_endpoint_url.is_some()
@@ -250,6 +251,11 @@ impl Cloud for Aws {
                 }
             });
         of_services.chain(own).collect()
+    }
+
+    fn definitions(&self) -> anyhow::Result<Vec<serde_json::Value>> {
+        let of_services = self.served.iter().map(|kind| Ok(aws::crd::definition(kind)?));
+        of_services.chain(definitions::all().into_iter().map(Ok)).collect()
     }
 
     fn controllers(&self) -> Vec<Box<dyn Controller>> {

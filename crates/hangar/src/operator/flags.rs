@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use tenancy::kubernetes::manifests::{self, Installation};
 use tenancy::kubernetes::{Expose, Gateway};
 
+use crate::clouds::aws::AwsOptions;
 use crate::logs;
 
 #[derive(Args, Debug)]
@@ -39,6 +40,11 @@ pub struct OperatorOptions {
     pub place: Place,
     #[command(flatten)]
     pub cluster: Cluster,
+    #[command(flatten)]
+    pub aws: AwsOptions,
+    /// Look after clouds only: make no control planes, and install nothing for them
+    #[arg(long)]
+    pub clouds_only: bool,
     /// Make a password for the PostgreSQL that was installed with the operator, if it has none
     #[arg(long)]
     pub make_postgresql_password: bool,

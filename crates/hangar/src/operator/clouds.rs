@@ -1,0 +1,73 @@
+//! Clouds on a cluster that is there already: their definitions are applied to it, and their objects looked after.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kube::api::{Api, ApiResource, DynamicObject, PostParams};
+use runtime::RemoteFleet;
+use serde_json::json;
+use tenancy::kubernetes::manifests;
+use tokio_util::sync::CancellationToken;
+
+use super::HOSTING;
+use crate::clouds::Shared;
+use crate::clouds::aws::AwsOptions;
+use crate::controlling::Running;
+
+/// Where the key that fingerprints of secrets are made with is kept.
+const NAMESPACE: &str = "kube-system";
+const SECRET: &str = "hangar-clouds";
+const KEY: &str = "fingerprints";
+
+/// Looks after the clouds that are set up, until `stop`; none if there are none.
+pub async fn start(
+    client: &kube::Client,
+    aws: &AwsOptions,
+    stop: CancellationToken,
+) -> anyhow::Result<Option<Running>> {
+    if !aws.wanted() {
+        return Ok(None);
+    }
+    let shared = Shared::new(key(client).await?);
+    let Some(cloud) = aws.set_up(&shared).await? else { return Ok(None) };
+    manifests::apply(client, &cloud.definitions()?).await.context("kinds cannot be defined")?;
+    tracing::info!(cloud = cloud.name(), "its kinds are defined");
+    let fleet = Arc::new(RemoteFleet::new(HOSTING, client.clone()));
+    Ok(Some(tokio::spawn(runtime::run(fleet, cloud.controllers(), stop))))
+}
+
+/// The key of this cluster, made at the first start.
+async fn key(client: &kube::Client) -> anyhow::Result<[u8; 32]> {
+    let kind = ApiResource {
+        group: String::new(),
+        version: "v1".to_owned(),
+        api_version: "v1".to_owned(),
+        kind: "Secret".to_owned(),
+        plural: "secrets".to_owned(),
+    };
+    let secrets: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &kind);
+    let cannot = || format!("Secret {NAMESPACE}/{SECRET} cannot be used");
+    let found = match secrets.get_opt(SECRET).await.with_context(cannot)? {
+        Some(found) => found,
+        None => {
+            let made = json!({
+                "apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET, "namespace": NAMESPACE},
+                "data": {KEY: STANDARD.encode(rand::random::<[u8; 32]>())},
+            });
+            let made: DynamicObject = serde_json::from_value(made)?;
+            match secrets.create(&PostParams::default(), &made).await {
+                Ok(made) => made,
+                // Another one was quicker.
+                Err(kube::Error::Api(status)) if status.code == 409 => {
+                    secrets.get(SECRET).await.with_context(cannot)?
+                }
+                Err(error) => return Err(error).with_context(cannot),
+            }
+        }
+    };
+    let held = found.data.pointer(&format!("/data/{KEY}")).and_then(|held| held.as_str());
+    let bytes = held.and_then(|held| STANDARD.decode(held).ok()).and_then(|bytes| bytes.try_into().ok());
+    bytes.with_context(|| format!("Secret {NAMESPACE}/{SECRET} does not hold a key of 32 bytes in {KEY:?}"))
+}
