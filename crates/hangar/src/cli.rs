@@ -9,8 +9,8 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    Program, Session, adopt, config, create, ctx, delete, init, kubeconfig, list, logs, machine, revoke,
-    version, whole,
+    Program, Session, adopt, config, create, ctx, delete, init, kubeconfig, list, logs, machine, plan,
+    revoke, version, whole,
 };
 use crate::configuration::UpOptions;
 use crate::kubeconfig::Files;
@@ -96,6 +96,8 @@ enum HangarCommand {
     Restore(whole::Restore),
     /// Say what control planes take
     Top(whole::Top),
+    /// Show what would be done about objects of a cloud, without doing it
+    Plan(Box<plan::Plan>),
     /// Show what was asked of a control plane
     Logs(logs::Logs),
     /// Print the kubeconfig of a control plane
@@ -165,6 +167,7 @@ enum Command {
     Delete(delete::Delete, create::Waiting),
     List(list::List),
     Whole(whole::Command),
+    Plan(Box<plan::Plan>),
     Logs(logs::Logs),
     Kubeconfig(kubeconfig::Kubeconfig),
     Revoke(revoke::Revoke),
@@ -192,6 +195,7 @@ impl From<HangarCommand> for Command {
             HangarCommand::Backup(backup) => Command::Whole(whole::Command::Backup(backup)),
             HangarCommand::Restore(restore) => Command::Whole(whole::Command::Restore(restore)),
             HangarCommand::Top(top) => Command::Whole(whole::Command::Top(top)),
+            HangarCommand::Plan(plan) => Command::Plan(plan),
             HangarCommand::Logs(logs) => Command::Logs(logs),
             HangarCommand::Kubeconfig(kubeconfig) => Command::Kubeconfig(kubeconfig),
             HangarCommand::Revoke(revoke) => Command::Revoke(revoke),
@@ -286,6 +290,7 @@ fn execute(program: Program, globals: Globals, command: Command) -> anyhow::Resu
         Command::Operator(command) => {
             return crate::operator::run(*command, globals.kubeconfig.as_deref(), globals.verbosity);
         }
+        Command::Plan(plan) => return plan::run(*plan, globals.kubeconfig.as_deref()),
         Command::Completion(shell) => return completion(program, shell),
         command => command,
     };
@@ -301,7 +306,11 @@ fn execute(program: Program, globals: Globals, command: Command) -> anyhow::Resu
 
 async fn perform(session: &Session, command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Up(_) | Command::Serve(_) | Command::Operator(_) | Command::Completion(_) => Ok(()),
+        Command::Up(_)
+        | Command::Serve(_)
+        | Command::Operator(_)
+        | Command::Plan(_)
+        | Command::Completion(_) => Ok(()),
         Command::Init(init, extras) => init::run(session, init, extras).await,
         Command::Status(place) => machine::status(session, place).await,
         Command::Stop(place) => machine::stop(session, place).await,

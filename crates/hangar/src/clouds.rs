@@ -6,8 +6,10 @@ pub mod terraform;
 use std::sync::Arc;
 
 use apiserver::catalog::Offer;
-use provision::{Limits, Metrics};
-use runtime::Controller;
+use async_trait::async_trait;
+use provision::{Failure, Limits, Metrics, Preview};
+use runtime::{Controller, Fleet};
+use serde_json::Value;
 
 /// What all clouds of a process share.
 pub struct Shared {
@@ -24,6 +26,7 @@ impl Shared {
 }
 
 /// A cloud that is set up.
+#[async_trait]
 pub trait Cloud: Send + Sync {
     /// Also the name of its catalogue.
     fn name(&self) -> &'static str;
@@ -32,8 +35,11 @@ pub trait Cloud: Send + Sync {
     fn offers(&self) -> Vec<Offer>;
 
     /// The same as whole objects, for control planes elsewhere.
-    fn definitions(&self) -> anyhow::Result<Vec<serde_json::Value>>;
+    fn definitions(&self) -> anyhow::Result<Vec<Value>>;
 
     /// What looks after its objects, made anew for every term.
     fn controllers(&self) -> Vec<Box<dyn Controller>>;
+
+    /// What would be done about an object; reads only.
+    async fn plan(&self, fleet: &dyn Fleet, control_plane: &str, object: &Value) -> Result<Preview, Failure>;
 }

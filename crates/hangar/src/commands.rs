@@ -14,6 +14,7 @@ pub mod list;
 pub mod logs;
 pub mod machine;
 mod moment;
+pub mod plan;
 pub mod revoke;
 pub mod version;
 mod waiting;

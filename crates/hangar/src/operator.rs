@@ -77,7 +77,7 @@ async fn answered(kubeconfig: Option<&Path>, timeout: Duration) -> anyhow::Resul
 }
 
 /// The cluster of a kubeconfig, or the one that this process is in.
-async fn cluster(kubeconfig: Option<&Path>) -> anyhow::Result<(kube::Config, bool)> {
+pub async fn cluster(kubeconfig: Option<&Path>) -> anyhow::Result<(kube::Config, bool)> {
     let here = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     let said = kubeconfig.is_some() || std::env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty());
     if here && !said {

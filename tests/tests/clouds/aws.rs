@@ -1,5 +1,6 @@
 //! ACK's stories, with kubectl in control planes of a real server, against moto.
 
+use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
@@ -91,6 +92,22 @@ fn synced(plane: &ControlPlane, kind: &str, name: &str) -> Value {
     })
 }
 
+/// What `hangar plan` says of an object.
+fn plan(plane: &ControlPlane, moto: &Moto, object: &str) -> String {
+    let mut child = Command::new(binary())
+        .arg("--kubeconfig")
+        .arg(&plane.kubeconfig)
+        .args(["plan", "-f", "-", "--aws-region", "us-east-1", "--aws-endpoint-url", &moto.url()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(object.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap()
+}
+
 #[test]
 fn a_bucket_in_a_control_plane() {
     let moto = Moto::start();
@@ -106,10 +123,21 @@ fn a_bucket_in_a_control_plane() {
     let told = refused(&plane, &create, &bucket("b", json!({}), json!({"name": 7})));
     assert!(told.contains("spec.name"), "{told}");
 
+    let told = plan(&plane, &moto, &bucket("b", json!({}), json!({"name": "seen"})));
+    assert!(told.starts_with("create Bucket default/b in 123456789012/us-east-1\n"), "{told}");
+    assert!(told.contains("  calls s3:CreateBucket\n"), "{told}");
+    assert_eq!(moto.s3("HEAD", "seen").0, 404, "a plan made a bucket");
+
     good(&plane, &create, &bucket("b", json!({}), json!({"name": "seen"})));
     let made = synced(&plane, "bucket", "b");
     assert_eq!(made["status"]["ackResourceMetadata"]["arn"], "arn:aws:s3:::seen");
     assert_eq!(moto.s3("HEAD", "seen").0, 200);
+
+    let spec = json!({"name": "seen", "versioning": {"status": "Enabled"}});
+    let told = plan(&plane, &moto, &bucket("b", json!({}), spec));
+    assert!(told.starts_with("update Bucket default/b in 123456789012/us-east-1\n"), "{told}");
+    assert!(told.contains("  calls s3:PutBucketVersioning\n"), "{told}");
+    assert!(!moto.s3("GET", "seen?versioning").1.contains("Enabled"), "a plan changed a bucket");
 
     let versioning = r#"{"spec": {"versioning": {"status": "Enabled"}}}"#;
     good(&plane, &["patch", "bucket", "b", "--type=merge", "-p", versioning], "");

@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use apiserver::catalog::Offer;
+use async_trait::async_trait;
 use aws::client::Http;
 use aws::credentials;
 use aws::driver::{AwsDriver, Settings};
 use aws::kinds::{self, KindFacts};
 use clap::Args;
-use provision::Watched;
 use provision::dialect::ack::exports::FieldExports;
 use provision::dialect::ack::{Gates, definitions, tags};
 use provision::policies::DeletionPolicy;
-use runtime::Controller;
+use provision::{Failure, Preview, Watched};
+use runtime::{Controller, Fleet};
 use serde::Deserialize;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{Cloud, Shared};
@@ -225,6 +227,7 @@ struct Aws {
     served: Vec<&'static KindFacts>,
 }
 
+#[async_trait]
 impl Cloud for Aws {
     fn name(&self) -> &'static str {
         "aws"
@@ -253,7 +256,7 @@ impl Cloud for Aws {
         of_services.chain(own).collect()
     }
 
-    fn definitions(&self) -> anyhow::Result<Vec<serde_json::Value>> {
+    fn definitions(&self) -> anyhow::Result<Vec<Value>> {
         let of_services = self.served.iter().map(|kind| Ok(aws::crd::definition(kind)?));
         of_services.chain(definitions::all().into_iter().map(Ok)).collect()
     }
@@ -261,6 +264,10 @@ impl Cloud for Aws {
     fn controllers(&self) -> Vec<Box<dyn Controller>> {
         let exports = FieldExports::new(self.engine.driver().clone(), self.cross_namespace);
         vec![Box::new(self.engine.clone()), Box::new(exports)]
+    }
+
+    async fn plan(&self, fleet: &dyn Fleet, control_plane: &str, object: &Value) -> Result<Preview, Failure> {
+        self.engine.plan(fleet, control_plane, object).await
     }
 }
 

@@ -1,0 +1,141 @@
+//! `hangar plan`: what would be done about objects of a cloud, asked of the cloud itself, without doing any of it.
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use objects::{Value, meta};
+use provision::Preview;
+use provision::plan::brief;
+use runtime::{Fleet, Key, RemoteFleet};
+use serde_json::json;
+
+use crate::clouds::Shared;
+use crate::clouds::aws::AwsOptions;
+use crate::operator::cluster;
+
+#[derive(Args, Debug)]
+pub struct Plan {
+    /// objects, in YAML or JSON; - is standard input
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    file: PathBuf,
+    /// json
+    #[arg(short, long, value_name = "FORMAT", default_value = "")]
+    output: String,
+    #[command(flatten)]
+    aws: AwsOptions,
+}
+
+/// What the control plane is called in messages.
+const CONTROL_PLANE: &str = "the control plane";
+
+pub fn run(plan: Plan, kubeconfig: Option<&Path>) -> anyhow::Result<()> {
+    if !matches!(plan.output.as_str(), "" | "json") {
+        bail!("output format {:?} is not known: use json", plan.output);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("cannot start the runtime")?.block_on(Box::pin(show(plan, kubeconfig)))
+}
+
+async fn show(plan: Plan, kubeconfig: Option<&Path>) -> anyhow::Result<()> {
+    let wanted = read(&plan.file)?;
+    let (config, _) = cluster(kubeconfig).await?;
+    let client = kube::Client::try_from(config).context("cannot use the kubeconfig")?;
+    let fleet = RemoteFleet::new(CONTROL_PLANE, client);
+    // Fingerprints of secrets are compared with those that the server made with its own key: they say nothing here.
+    let options = AwsOptions { aws: true, ..plan.aws };
+    let cloud = options.set_up(&Shared::new([0; 32])).await?.context("no cloud is set up")?;
+    let mut all = Vec::new();
+    for object in wanted {
+        let object = as_it_would_be(&fleet, object).await?;
+        let preview = cloud.plan(&fleet, CONTROL_PLANE, &object).await.map_err(|failure| {
+            anyhow::anyhow!("{} {}: {}", meta::kind(&object), meta::name(&object), failure.message)
+        })?;
+        all.push((object, preview));
+    }
+    let text = match plan.output.as_str() {
+        "json" => {
+            let objects = all.iter().map(|(object, preview)| {
+                json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "name": meta::name(object),
+                    "namespace": meta::namespace(object), "plan": preview})
+            });
+            format!("{:#}\n", Value::Array(objects.collect()))
+        }
+        _ => all.iter().map(|(object, preview)| told(object, preview)).collect(),
+    };
+    super::list::print(&text)
+}
+
+/// The documents of a file.
+fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
+    let mut text = String::new();
+    let read = match file.to_str() {
+        Some("-") => std::io::stdin().read_to_string(&mut text).map(drop),
+        _ => std::fs::read_to_string(file).map(|read| text = read),
+    };
+    read.with_context(|| format!("cannot read {}", file.display()))?;
+    let mut objects = Vec::new();
+    for document in text.split("\n---") {
+        let document = document.trim_start_matches("---");
+        if document.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+            continue;
+        }
+        let decoded = wire::yaml::decode(document.as_bytes());
+        let decoded = decoded.with_context(|| format!("{} is neither YAML nor JSON", file.display()))?;
+        match decoded.value["items"].as_array() {
+            Some(items) => objects.extend(items.iter().cloned()),
+            None => objects.push(decoded.value),
+        }
+    }
+    if objects.is_empty() {
+        bail!("{} holds no objects", file.display());
+    }
+    Ok(objects)
+}
+
+/// The object as it would be after an apply: what is stored of it knows which resource is its own.
+async fn as_it_would_be(fleet: &RemoteFleet, mut object: Value) -> anyhow::Result<Value> {
+    if meta::namespace(&object).is_empty() {
+        meta::set(&mut object, "namespace", "default");
+    }
+    let group = meta::api_version(&object).split_once('/').map_or("", |(group, _)| group);
+    let of_kind =
+        aws::kinds::all().iter().find(|one| one.kind == meta::kind(&object) && one.group() == group);
+    let Some(kind) = of_kind else {
+        bail!("{} of {:?} is not a kind of a cloud", meta::kind(&object), meta::api_version(&object));
+    };
+    let key = Key::new(format!("{}.{group}", kind.plural), meta::namespace(&object), meta::name(&object));
+    // A control plane that does not serve the kind has no such object either.
+    let Ok(Some(mut stored)) = fleet.get(CONTROL_PLANE, &key).await else { return Ok(object) };
+    objects::patch::merge(&mut stored, &object);
+    Ok(stored)
+}
+
+fn told(object: &Value, preview: &Preview) -> String {
+    let verb = json!(preview.verb);
+    let mut text = format!(
+        "{} {} {}/{} in {}\n",
+        verb.as_str().unwrap_or_default(),
+        meta::kind(object),
+        meta::namespace(object),
+        meta::name(object),
+        preview.place
+    );
+    for change in &preview.changes {
+        let values = match change.sensitive {
+            true => "changes".to_owned(),
+            false => format!("{} -> {}", brief(&change.from), brief(&change.to)),
+        };
+        let _ = writeln!(
+            text,
+            "  {}: {values}{}",
+            change.path,
+            if change.replaces { " (replaces it)" } else { "" }
+        );
+    }
+    preview.calls.iter().for_each(|call| _ = writeln!(text, "  calls {call}"));
+    preview.remarks.iter().for_each(|remark| _ = writeln!(text, "  {remark}"));
+    text
+}
