@@ -167,10 +167,12 @@ impl AwsOptions {
 
     /// A password in the clear is everybody's; on this machine there is nobody to overhear it.
     fn check_endpoint(&self, url: &str) -> anyhow::Result<()> {
-        let parsed: http::Uri =
-            url.parse().ok().filter(|uri: &http::Uri| uri.host().is_some()).with_context(|| {
-                format!("--aws-endpoint-url {url:?} is no endpoint: give it as http(s)://host[:port]")
-            })?;
+        let parsed = url.parse::<http::Uri>().ok();
+        let whole =
+            |uri: &http::Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
+        let parsed = parsed.filter(whole).with_context(|| {
+            format!("--aws-endpoint-url {url:?} is no endpoint: give it as http(s)://host[:port]")
+        })?;
         let host = parsed.host().unwrap_or_default().trim_matches(['[', ']']);
         let near = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
         if parsed.scheme_str() == Some("http") && !near && !self.allow_unsafe_aws_endpoint_urls {
