@@ -242,6 +242,13 @@ impl ControlPlanes {
         })
     }
 
+    /// A record as the directory keeps it: sealed, since it holds keys.
+    fn encoded(&self, name: &str, record: &Record) -> Result<Bytes, ControlPlaneError> {
+        let json = serde_json::to_vec(record);
+        let json = json.map_err(|error| ControlPlaneError::Keys(name.into(), error.to_string()))?;
+        Ok(self.codec.encode_raw(&record_key(name), &json))
+    }
+
     /// The directory record of a new control plane, with keys of its own.
     pub fn new_record(
         &self,
@@ -261,26 +268,21 @@ impl ControlPlanes {
             sealed: false,
             charter,
         };
-        let json = serde_json::to_vec(&record).map_err(|e| failed(e.to_string()))?;
-        Ok(self.codec.encode_raw(&record_key(name), &json))
+        self.encoded(name, &record)
     }
 
     /// The directory record of an existing control plane, with another quota and the same keys.
     pub fn record_with_quota(&self, tenant: &Tenant, quota: Quota) -> Result<Bytes, ControlPlaneError> {
-        let failed = |why: String| ControlPlaneError::Keys(tenant.name.clone(), why);
         let mut record = self.record(tenant)?;
         record.charter.quota = quota;
-        let json = serde_json::to_vec(&record).map_err(|e| failed(e.to_string()))?;
-        Ok(self.codec.encode_raw(&record_key(&tenant.name), &json))
+        self.encoded(&tenant.name, &record)
     }
 
     /// The directory record of an existing control plane, with a seal or without.
     pub(crate) fn record_with_seal(&self, tenant: &Tenant, sealed: bool) -> Result<Bytes, ControlPlaneError> {
-        let failed = |why: String| ControlPlaneError::Keys(tenant.name.clone(), why);
         let mut record = self.record(tenant)?;
         record.sealed = sealed;
-        let json = serde_json::to_vec(&record).map_err(|e| failed(e.to_string()))?;
-        Ok(self.codec.encode_raw(&record_key(&tenant.name), &json))
+        self.encoded(&tenant.name, &record)
     }
 
     pub(crate) fn is_sealed(&self, tenant: &Tenant) -> Result<bool, ControlPlaneError> {
@@ -304,8 +306,7 @@ impl ControlPlanes {
         record.authority_certificate.clone_from(&keys.authority_certificate);
         record.authority_key.clone_from(keys.authority_key.expose());
         record.token_key.clone_from(keys.token_key.expose());
-        let json = serde_json::to_vec(&record).map_err(|e| failed(e.to_string()))?;
-        Ok(Some(self.codec.encode_raw(&record_key(&tenant.name), &json)))
+        self.encoded(&tenant.name, &record).map(Some)
     }
 
     /// The directory record of an existing control plane with a new authority for its clients; none if it has had this
@@ -326,8 +327,7 @@ impl ControlPlanes {
         record.authority_certificate = issued.certificate;
         record.authority_key = issued.key.into_exposed();
         record.charter.generation = generation;
-        let json = serde_json::to_vec(&record).map_err(|e| failed(e.to_string()))?;
-        Ok(Some(self.codec.encode_raw(&record_key(&tenant.name), &json)))
+        self.encoded(&tenant.name, &record).map(Some)
     }
 
     /// Forget what is held of a control plane: it changed or went.

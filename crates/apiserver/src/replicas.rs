@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use objects::CompactString;
 use sha2::{Digest, Sha256};
-use store::{Expect, Feed, Key, Operation, StoreError, TenantId};
+use store::{Expect, Feed, Key, Operation, StoreError};
 
 use crate::control_plane::{CRD_KIND, POLICY_KINDS};
 use crate::engine::Engine;
@@ -29,7 +29,7 @@ impl Engine {
     /// Joins the other processes on the store: to be called before anything is served. What it returns follows
     /// them for as long as it is polled.
     pub async fn join(self: &Arc<Self>) -> Result<impl Future<Output = ()> + Send + use<>, StoreError> {
-        let tenant = own_tenant(self).await?;
+        let tenant = store::own_tenant(&*self.store, TENANT).await?;
         let feed = follow(self).await?;
         // Set once: a second call follows as the first does.
         let _ = self.replicas.set(tenant);
@@ -45,20 +45,6 @@ impl Engine {
         let key = Key::new(KIND, "", place.to_string());
         let value = Bytes::copy_from_slice(name.as_bytes());
         self.store.write(*tenant, vec![Operation::Put { key, expect: Expect::Any, value }]).await.map(drop)
-    }
-}
-
-async fn own_tenant(engine: &Engine) -> Result<TenantId, StoreError> {
-    if let Some(found) = engine.store.tenant(TENANT).await? {
-        return Ok(found.id);
-    }
-    match engine.store.create_tenant(TENANT, Bytes::new(), Vec::new()).await {
-        Ok(made) => Ok(made.id),
-        // Another process was quicker.
-        Err(StoreError::TenantExists { .. }) => {
-            engine.store.tenant(TENANT).await?.map(|found| found.id).ok_or(StoreError::NoTenant)
-        }
-        Err(error) => Err(error),
     }
 }
 

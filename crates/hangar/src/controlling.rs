@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use apiserver::Engine;
-use runtime::{Controller, Fleet, FleetError, InProcessFleet, Leases, Terms};
+use runtime::{Controller, FleetError, InProcessFleet, Leases, Terms};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -54,13 +54,10 @@ pub async fn start(
     sets: Vec<Set>,
     stop: CancellationToken,
 ) -> anyhow::Result<Running> {
-    let leases = if place.is_shared() {
+    let leases = leases(engine, place).await?;
+    if leases.is_some() {
         tokio::spawn(engine.join().await.context("the store cannot be followed")?);
-        let holder = format!("{}-{}", std::process::id(), uuid::Uuid::new_v4());
-        Some(Leases::open(engine.store.clone(), holder, Terms::default()).await?)
-    } else {
-        None
-    };
+    }
     let engine = engine.clone();
     Ok(tokio::spawn(async move {
         if sets.is_empty() {
@@ -83,7 +80,11 @@ pub async fn start(
             Some(leases) => {
                 let turns = sets.into_iter().map(|set| {
                     let fleet = Arc::new(InProcessFleet::with_cursor(engine.clone(), set.cursor));
-                    by_turns(fleet, leases.clone(), set, stop.clone())
+                    let (leases, stop) = (leases.clone(), stop.clone());
+                    async move {
+                        let run = |ending| runtime::run(fleet.clone(), (set.make)(), ending);
+                        by_turns(&leases, set.lease, stop, run).await
+                    }
                 });
                 futures::future::try_join_all(turns).await.map(drop)
             }
@@ -100,14 +101,26 @@ pub fn both(one: Running, other: Running) -> Running {
     tokio::spawn(async move { futures::future::try_join(whole(one), whole(other)).await.map(drop) })
 }
 
-/// Term after term, as the lease comes and goes.
-async fn by_turns(
-    fleet: Arc<dyn Fleet>,
-    leases: Leases,
-    set: Set,
+/// Who takes turns on a store that several processes share; none on one that is this process's alone.
+pub async fn leases(engine: &Engine, place: &Place) -> anyhow::Result<Option<Leases>> {
+    if !place.is_shared() {
+        return Ok(None);
+    }
+    let holder = format!("{}-{}", std::process::id(), uuid::Uuid::new_v4());
+    Ok(Some(Leases::open(engine.store.clone(), holder, Terms::default()).await?))
+}
+
+/// Term after term, as the lease comes and goes: `run` ends when what it is given is cancelled.
+pub async fn by_turns<R>(
+    leases: &Leases,
+    lease: &str,
     stop: CancellationToken,
-) -> Result<(), FleetError> {
-    while let Some(term) = stop.run_until_cancelled(leases.acquire(set.lease)).await {
+    run: impl Fn(CancellationToken) -> R,
+) -> Result<(), FleetError>
+where
+    R: Future<Output = Result<(), FleetError>>,
+{
+    while let Some(term) = stop.run_until_cancelled(leases.acquire(lease)).await {
         let ending = stop.child_token();
         let giving_up = async {
             term.ended.cancelled().await;
@@ -115,13 +128,13 @@ async fn by_turns(
             std::future::pending::<Infallible>().await
         };
         let ended = tokio::select! {
-            ended = runtime::run(fleet.clone(), (set.make)(), ending.clone()) => ended,
+            ended = run(ending.clone()) => ended,
             never = giving_up => match never {},
         };
         match ended {
             Ok(()) => {}
             // The store was away: the next term may find it again.
-            Err(error) if !stop.is_cancelled() => tracing::warn!(%error, "the controllers broke off"),
+            Err(error) if !stop.is_cancelled() => tracing::warn!(lease, %error, "the controllers broke off"),
             Err(error) => return Err(error),
         }
     }

@@ -10,13 +10,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::controlling;
+
 /// Everything that has to end.
 pub struct Running<T> {
     pub engine: Arc<Engine>,
     pub store: Arc<dyn Store>,
     pub stop: CancellationToken,
     pub serving: JoinHandle<T>,
-    pub controlling: JoinHandle<Result<(), FleetError>>,
+    pub controlling: controlling::Running,
 }
 
 impl<T> Running<T> {

@@ -76,16 +76,7 @@ pub struct Fence {
 impl Leases {
     /// `holder` names this process among the others.
     pub async fn open(store: Arc<dyn Store>, holder: String, terms: Terms) -> Result<Leases, StoreError> {
-        let tenant = match store.tenant(TENANT).await? {
-            Some(found) => found.id,
-            None => match store.create_tenant(TENANT, Bytes::new(), Vec::new()).await {
-                Ok(made) => made.id,
-                Err(StoreError::TenantExists { .. }) => {
-                    store.tenant(TENANT).await?.ok_or(StoreError::NoTenant)?.id
-                }
-                Err(error) => return Err(error),
-            },
-        };
+        let tenant = store::own_tenant(&*store, TENANT).await?;
         Ok(Leases { store, tenant, holder, terms })
     }
 

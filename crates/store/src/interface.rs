@@ -337,3 +337,19 @@ pub trait Store: Send + Sync + 'static {
     /// Stops the engine: pending writes are finished, watches end with [`WatchError::Closed`].
     async fn close(&self);
 }
+
+/// The row of the directory under which the server keeps something of its own, made if it is not there; its name
+/// begins with `_`. Several processes may ask at once.
+pub async fn own_tenant(store: &dyn Store, name: &str) -> Result<TenantId, StoreError> {
+    if let Some(found) = store.tenant(name).await? {
+        return Ok(found.id);
+    }
+    match store.create_tenant(name, Bytes::new(), Vec::new()).await {
+        Ok(made) => Ok(made.id),
+        // Another process was quicker.
+        Err(StoreError::TenantExists { .. }) => {
+            store.tenant(name).await?.map(|found| found.id).ok_or(StoreError::NoTenant)
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -17,10 +17,10 @@ use auth::user::{MASTERS, UserInfo};
 use http::HeaderValue;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use provision::{Limits, Metrics, Settings};
-use runtime::{Controller, Fleet, FleetError, Identity, InProcessFleet, Leases, Options, Runtime, Terms};
-use tokio::task::JoinHandle;
+use runtime::{Controller, Fleet, FleetError, Identity, InProcessFleet, Options, Runtime};
 use tokio_util::sync::CancellationToken;
 
+use crate::controlling::{self, Running};
 use crate::stores::Place;
 
 /// The lease of this driver on a store that several processes share.
@@ -43,7 +43,7 @@ pub async fn start(
     place: &Place,
     wanted: Wanted,
     stop: CancellationToken,
-) -> anyhow::Result<JoinHandle<Result<(), FleetError>>> {
+) -> anyhow::Result<Running> {
     let fleet = Arc::new(InProcessFleet::with_cursor(engine.clone(), CURSOR));
     let identity = Identity {
         user: Arc::new(UserInfo::new("hangar:terraform", [MASTERS]).authenticated()),
@@ -54,13 +54,7 @@ pub async fn start(
     let sockets = std::env::temp_dir().join(format!("hangar-{}", std::process::id()));
     let pool = Pool::new(PoolSettings::new(&sockets));
     let registry = Arc::new(Registry::default());
-    let leases = match place.is_shared() {
-        true => {
-            let holder = format!("{}-{}", std::process::id(), uuid::Uuid::new_v4());
-            Some(Leases::open(engine.store.clone(), holder, Terms::default()).await?)
-        }
-        false => None,
-    };
+    let leases = controlling::leases(engine, place).await?;
     let key = wanted.key;
     let driver = Terraform::new(registry.clone(), pool.clone(), &key)?;
     let clouds = provision::Engine::new(
@@ -75,24 +69,7 @@ pub async fn start(
         serving.offer();
         match leases {
             None => serving.run(stop).await,
-            Some(leases) => {
-                while let Some(term) = stop.run_until_cancelled(leases.acquire(LEASE)).await {
-                    let ending = stop.child_token();
-                    let run = serving.run(ending.clone());
-                    tokio::pin!(run);
-                    let ended = tokio::select! {
-                        ended = &mut run => ended,
-                        () = term.ended.cancelled() => {
-                            ending.cancel();
-                            run.await
-                        }
-                    };
-                    if let Err(error) = ended {
-                        tracing::warn!(%error, "the Terraform driver broke off");
-                    }
-                }
-                Ok(())
-            }
+            Some(leases) => controlling::by_turns(&leases, LEASE, stop, |ending| serving.run(ending)).await,
         }
     }))
 }
