@@ -29,6 +29,9 @@ pub struct UpOptions {
     /// What to store in: embedded, embedded:DIR, postgres://... or etcd://... [default: embedded]
     #[arg(long, value_name = "STORE", env = "HANGAR_STORE", hide_env_values = true)]
     pub store: Option<String>,
+    /// Memory for copies of what is read from a database, in MiB; 0 is none [default: 256]
+    #[arg(long, value_name = "MIB", env = "HANGAR_READ_CACHE")]
+    pub read_cache: Option<usize>,
     /// error, warn, info, debug or trace, or a filter like apiserver=debug [default: info]
     #[arg(long, value_name = "LEVEL", env = "HANGAR_LOG_LEVEL")]
     pub log_level: Option<String>,
@@ -63,6 +66,8 @@ pub struct Configuration {
     pub domain: String,
     pub kubeconfig: PathBuf,
     pub store: Place,
+    /// In MiB.
+    pub read_cache: Option<usize>,
     pub log_level: String,
     pub json_logs: bool,
     pub audit: Option<Audit>,
@@ -112,6 +117,7 @@ impl Configuration {
             listen,
             domain,
             store,
+            read_cache: flags.read_cache.or(file.read_cache),
             log_level: flags.log_level.or(file.log_level).unwrap_or_else(|| "info".to_owned()),
             json_logs: log_format == "json",
             audit,

@@ -33,6 +33,9 @@ pub struct ServeOptions {
     /// The part of the store that is this process's alone [default: all of it]
     #[arg(long, value_name = "NAME", env = "HANGAR_STORE_ROOM")]
     store_room: Option<String>,
+    /// Memory for copies of what is read from a database, in MiB; 0 is none [default: 256]
+    #[arg(long, value_name = "MIB", env = "HANGAR_READ_CACHE")]
+    read_cache: Option<usize>,
     /// Where everything is kept that is not said to be elsewhere [default: ~/.hangar]
     #[arg(long, value_name = "DIR", env = "HANGAR_DATA_DIR")]
     data_dir: Option<PathBuf>,
@@ -108,7 +111,7 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     let data_dir = data_dir.context("$HOME is not set: say where to keep data with --data-dir")?;
     let wanted = Wanted::new(options.store.clone(), options.store_room.clone());
     let place = wanted.place(&data_dir)?;
-    let store = stores::open(&place).await?;
+    let store = stores::open(&place, options.read_cache).await?;
 
     let shown = Shown::of(&options, &data_dir)?;
     let single = options.control_plane.as_deref();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use auth::Secret;
+use store::cached;
 use store::{Entry, Expect, Operation, Retention, Scope, Store, StoreError, TenantId};
 
 use crate::files;
@@ -74,8 +75,21 @@ impl Wanted {
     }
 }
 
-/// Opens a store and makes it if it is not there.
-pub async fn open(place: &Place) -> anyhow::Result<Arc<dyn Store>> {
+/// Opens a store and makes it if it is not there. What is read from another machine is also kept in memory, in so many
+/// MiB or as many as are usual.
+pub async fn open(place: &Place, read_cache: Option<usize>) -> anyhow::Result<Arc<dyn Store>> {
+    let engine = open_engine(place).await?;
+    let mut options = cached::Options::default();
+    if let Some(mib) = read_cache {
+        options.bytes = mib.saturating_mul(1 << 20);
+    }
+    if !place.is_shared() || options.bytes == 0 {
+        return Ok(engine);
+    }
+    Ok(Arc::new(cached::Cached::new(engine, options)))
+}
+
+async fn open_engine(place: &Place) -> anyhow::Result<Arc<dyn Store>> {
     match place {
         Place::Embedded(dir) => {
             files::private_dir(dir)?;
@@ -100,7 +114,7 @@ const PAGE: usize = 100;
 /// Takes every control plane out of a part of a shared store, and what they were. Engines do so in the background,
 /// and nobody will open this part again to let them.
 pub async fn empty(wanted: &Wanted) -> anyhow::Result<()> {
-    let store = open(&wanted.place(Path::new("."))?).await?;
+    let store = open_engine(&wanted.place(Path::new("."))?).await?;
     let emptied = empty_store(store.as_ref()).await;
     store.close().await;
     Ok(emptied?)
@@ -142,7 +156,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let address = format!("embedded:{}", dir.path().display());
         let wanted = Wanted::new(Some(address), Some("part".to_owned()));
-        let store = open(&wanted.place(Path::new("/")).unwrap()).await.unwrap();
+        let store = open_engine(&wanted.place(Path::new("/")).unwrap()).await.unwrap();
         let entry = |number: usize| (store::Key::new("things", "", format!("{number}")), "x".into());
         for tenant in ["a", "b"] {
             store.create_tenant(tenant, "r".into(), (0..PAGE * 2 + 1).map(entry).collect()).await.unwrap();
@@ -151,7 +165,7 @@ mod tests {
         store.close().await;
         drop(store);
         empty(&wanted).await.unwrap();
-        let store = open(&wanted.place(Path::new("/")).unwrap()).await.unwrap();
+        let store = open_engine(&wanted.place(Path::new("/")).unwrap()).await.unwrap();
         assert_eq!(store.tenants(None, PAGE).await.unwrap().len(), 0);
         assert!(matches!(store.count(old, &Scope::All).await, Err(StoreError::NoTenant)));
         store.close().await;

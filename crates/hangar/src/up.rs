@@ -35,7 +35,7 @@ pub fn run(options: UpOptions) -> anyhow::Result<()> {
 async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let began = Instant::now();
     files::private_dir(&configuration.data_dir)?;
-    let store = stores::open(&configuration.store).await?;
+    let store = stores::open(&configuration.store, configuration.read_cache).await?;
 
     let now = jiff::Timestamp::now();
     let authority = serving_authority(&configuration.data_dir, now)?;

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use bytes::Bytes;
 use compact_str::CompactString;
-use store::fanout::{self, Kinds};
+use store::fanout::{self, Kinds, Telling};
 use store::{
     Entry, Export, Feed, Key, Operation, Page, Position, Retention, Revision, Scope, Store, StoreError,
     Tenant, TenantId, Watch,
@@ -13,6 +13,37 @@ use store::{
 
 use crate::Etcd;
 use crate::recent::{next_revision, position_after};
+
+impl Etcd {
+    async fn watching(
+        &self,
+        tenant: TenantId,
+        scope: Scope,
+        from: Revision,
+        telling: Telling,
+    ) -> Result<Watch, StoreError> {
+        let engine = &self.engine;
+        engine.keys.scope(tenant, &scope)?;
+        let about = engine.about(tenant).await?;
+        let head = engine.read_head(&about).await?;
+        let current = about.revision(head);
+        if from > current {
+            return Err(StoreError::Future { asked: from, current });
+        }
+        // Before its beginning a tenant had nothing; what was copied into it came from nowhere.
+        let etcds = match from {
+            Revision(0) if !about.copied => Some(about.birth.saturating_sub(1)),
+            from => about.etcds(from),
+        };
+        let Some(etcds) = etcds else { return Err(engine.never_was(&about, from).await) };
+        if etcds != head && etcds < engine.compacted() {
+            engine.same_state(&about, etcds).await?;
+        }
+        // Not by the tenant's numbering, which has nothing before the beginning.
+        let from = Revision(etcds.saturating_add(about.offset()));
+        Ok(fanout::watch(&engine.hub, self.log.clone(), tenant, scope, from, telling))
+    }
+}
 
 #[async_trait]
 impl Store for Etcd {
@@ -53,26 +84,11 @@ impl Store for Etcd {
     }
 
     async fn watch(&self, tenant: TenantId, scope: Scope, from: Revision) -> Result<Watch, StoreError> {
-        let engine = &self.engine;
-        engine.keys.scope(tenant, &scope)?;
-        let about = engine.about(tenant).await?;
-        let head = engine.read_head(&about).await?;
-        let current = about.revision(head);
-        if from > current {
-            return Err(StoreError::Future { asked: from, current });
-        }
-        // Before its beginning a tenant had nothing; what was copied into it came from nowhere.
-        let etcds = match from {
-            Revision(0) if !about.copied => Some(about.birth.saturating_sub(1)),
-            from => about.etcds(from),
-        };
-        let Some(etcds) = etcds else { return Err(engine.never_was(&about, from).await) };
-        if etcds != head && etcds < engine.compacted() {
-            engine.same_state(&about, etcds).await?;
-        }
-        // Not by the tenant's numbering, which has nothing before the beginning.
-        let from = Revision(etcds.saturating_add(about.offset()));
-        Ok(fanout::watch(&engine.hub, self.log.clone(), tenant, scope, from))
+        self.watching(tenant, scope, from, Telling::OnBeats).await
+    }
+
+    async fn mirror(&self, tenant: TenantId, from: Revision) -> Result<Watch, StoreError> {
+        self.watching(tenant, Scope::All, from, Telling::AtOnce).await
     }
 
     async fn follow(&self, kinds: Vec<CompactString>, from: Option<Position>) -> Result<Feed, StoreError> {

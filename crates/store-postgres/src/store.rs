@@ -10,7 +10,7 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use store::codec::Bounds;
 use store::export::{Encoder, Header};
-use store::fanout::{self, Hub, Kinds};
+use store::fanout::{self, Hub, Kinds, Telling};
 use store::{
     Entry, Export, Feed, Key, Operation, Page, Position, Retention, Revision, Scope, Store, StoreError,
     Tenant, TenantId, Watch,
@@ -162,6 +162,18 @@ impl Postgres {
         &self.hub
     }
 
+    async fn watching(
+        &self,
+        tenant: TenantId,
+        scope: Scope,
+        from: Revision,
+        telling: Telling,
+    ) -> Result<Watch, StoreError> {
+        Bounds::of(&scope)?;
+        snapshot::point(&self.readers, tenant).await?.readable(from)?;
+        Ok(fanout::watch(&self.hub, self.log.clone(), tenant, scope, from, telling))
+    }
+
     pub(crate) fn connector(&self) -> &Connector {
         &self.connector
     }
@@ -251,9 +263,11 @@ impl Store for Postgres {
     }
 
     async fn watch(&self, tenant: TenantId, scope: Scope, from: Revision) -> Result<Watch, StoreError> {
-        Bounds::of(&scope)?;
-        snapshot::point(&self.readers, tenant).await?.readable(from)?;
-        Ok(fanout::watch(&self.hub, self.log.clone(), tenant, scope, from))
+        self.watching(tenant, scope, from, Telling::OnBeats).await
+    }
+
+    async fn mirror(&self, tenant: TenantId, from: Revision) -> Result<Watch, StoreError> {
+        self.watching(tenant, Scope::All, from, Telling::AtOnce).await
     }
 
     async fn follow(&self, kinds: Vec<CompactString>, from: Option<Position>) -> Result<Feed, StoreError> {

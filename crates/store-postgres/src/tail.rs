@@ -234,6 +234,10 @@ impl Follower {
         for event in &lines.events {
             revisions.insert(event.tenant, event.revision);
         }
+        // A page may end within a transaction, of which it cannot be said yet that all has been told.
+        if let Some(last) = lines.events.last().filter(|_| !lines.all) {
+            revisions.insert(last.tenant, Revision(last.revision.0.saturating_sub(1)));
+        }
         let revisions: Vec<_> = revisions.into_iter().collect();
         self.hub.publish(&lines.events, &revisions, &lines.deleted);
         self.published = if lines.all { last } else { lines.last.0.max(self.published) };

@@ -20,6 +20,15 @@ use crate::{Event, Position, Revision, Scope, StoreError, TenantId};
 pub use hub::Hub;
 pub use watcher::{feed, watch};
 
+/// When a watch tells how far it is while it has nothing else to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Telling {
+    /// With the beats of the hub.
+    OnBeats,
+    /// With those, and whenever all of a revision has been told.
+    AtOnce,
+}
+
 /// How far a watch has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {

@@ -274,6 +274,10 @@ pub trait Store: Send + Sync + 'static {
     /// which is [`StoreError::Compacted`] once the beginning is; from beyond the present is [`StoreError::Future`].
     async fn watch(&self, tenant: TenantId, scope: Scope, from: Revision) -> Result<Watch, StoreError>;
 
+    /// A watch of all that the tenant has, for who keeps a copy of it: progress is told whenever there is some, as soon
+    /// as all of a revision has been delivered.
+    async fn mirror(&self, tenant: TenantId, from: Revision) -> Result<Watch, StoreError>;
+
     /// Changes of these types in all tenants after `from`, or from now on. With no type named: of all types but the
     /// server's own, those that begin with `_`.
     ///

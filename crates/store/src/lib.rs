@@ -3,12 +3,14 @@
 //! Everything above this crate sees [`Store`]; nothing above it knows which engine runs.
 //! A key is always (tenant, type, namespace, name), so whatever is done to a tenant is done to a range.
 //!
-//! [`embedded`] is the engine of one machine. What every engine needs is beside it: [`fanout`] (watches),
+//! [`embedded`] is the engine of one machine; [`cached`] answers reads of engines elsewhere from memory. What every
+//! engine needs is beside them: [`fanout`] (watches),
 //! [`codec`] (keys as bytes), [`export`] (a tenant as a file), and `conformance` (what every engine must pass; a
 //! feature).
 //!
 //! Not here: objects. This crate moves bytes and knows nothing of Kubernetes.
 
+pub mod cached;
 pub mod codec;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
@@ -17,5 +19,6 @@ pub mod export;
 pub mod fanout;
 mod interface;
 
+pub use cached::Cached;
 pub use embedded::Embedded;
 pub use interface::*;

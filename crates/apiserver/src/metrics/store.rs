@@ -166,6 +166,10 @@ impl Store for Measured {
         measured!(self, Watch, self.inner.watch(tenant, scope, from))
     }
 
+    async fn mirror(&self, tenant: TenantId, from: Revision) -> Result<Watch, StoreError> {
+        measured!(self, Watch, self.inner.mirror(tenant, from))
+    }
+
     async fn follow(&self, kinds: Vec<CompactString>, from: Option<Position>) -> Result<Feed, StoreError> {
         measured!(self, Follow, self.inner.follow(kinds, from))
     }

@@ -9,10 +9,10 @@ use store_etcd::Config;
 
 use crate::server::{self, Configured};
 
-struct Prefix(Config);
+pub struct Prefix(Config);
 
 impl Prefix {
-    fn new() -> Prefix {
+    pub fn new() -> Prefix {
         Prefix(server::own().fresh_config())
     }
 }

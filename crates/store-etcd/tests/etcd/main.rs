@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
+mod cached;
 mod conformance;
 mod life;
 mod opening;

@@ -3,6 +3,7 @@
 // Also what tests share says where it failed by failing there.
 #![allow(clippy::unwrap_used)]
 
+mod cached;
 mod conformance;
 mod encryption;
 mod opening;

@@ -156,7 +156,9 @@ impl<H: Harness> World<H> {
             Step::Look { tenant, back } => {
                 if let Some(model) = self.tenants.get(&tenant) {
                     let (at, expected) = model.back(back);
-                    let page = self.store.range(model.id, &Scope::All, None, Some(*at), 0).await.unwrap();
+                    // The present is also asked for as such.
+                    let asked = (back > 0).then_some(*at);
+                    let page = self.store.range(model.id, &things(), None, asked, 0).await.unwrap();
                     assert_eq!(
                         (page.revision, as_state(&page.entries)),
                         (*at, expected.clone()),

@@ -141,3 +141,41 @@ pub async fn counts_follow_writes(harness: Arc<impl Harness>) {
     assert_eq!(counts(&f).await, [9, 8, 8, 0]);
     assert!(f.store.size(f.tenant).await.unwrap() < full);
 }
+
+/// Through any handle, in every kind of read, while others write.
+pub async fn what_was_acknowledged_is_seen_at_once(harness: Arc<impl Harness>) {
+    const WRITERS: usize = 4;
+    let f = Fixture::new(&*harness).await;
+    let other = harness.second().await;
+    let handles = [f.store.clone(), other.clone().unwrap_or_else(|| f.store.clone())];
+    let namespace = Scope::Namespace("things".into(), "ns".into());
+    let write = async |writer: usize| {
+        let (mine, beside) = (format!("{writer}"), Key::new("others", "", format!("{writer}")));
+        for turn in 0..25 {
+            let (writing, reading) = (&handles[turn % 2], &handles[(turn + 1 + writer) % 2]);
+            let value = format!("{turn}");
+            let both = vec![put(&mine, &value), put_key(beside.clone(), &value)];
+            let revision = writing.write(f.tenant, both).await.unwrap();
+            for scope in [&things(), &namespace, &Scope::One(key(&mine))] {
+                let page = reading.range(f.tenant, scope, None, None, 0).await.unwrap();
+                assert!(page.revision >= revision, "{scope:?} at {} after {revision}", page.revision);
+                let found = page.entries.iter().find(|entry| entry.key == key(&mine)).unwrap();
+                assert_eq!((found.modified, &found.value[..]), (revision, value.as_bytes()), "{scope:?}");
+                assert_eq!(reading.count(f.tenant, scope).await.unwrap(), page.entries.len() as u64);
+            }
+            let found = reading.get(f.tenant, &beside).await.unwrap().unwrap();
+            assert_eq!((found.modified, &found.value[..]), (revision, value.as_bytes()));
+            let others = reading.range(f.tenant, &Scope::Kind("others".into()), None, None, 0).await.unwrap();
+            assert!(others.entries.contains(&found));
+        }
+    };
+    // All are there before the first is counted.
+    f.write((0..WRITERS).map(|writer| put(&writer.to_string(), "none")).collect()).await;
+    futures::future::join_all((0..WRITERS).map(write)).await;
+    f.delete("0").await;
+    let left = handles[1].range(f.tenant, &things(), None, None, 0).await.unwrap().entries;
+    assert_eq!(left.len(), WRITERS - 1);
+    if let Some(other) = other {
+        other.close().await;
+    }
+}

@@ -15,7 +15,7 @@ use super::snapshot::{self, TenantRow};
 use super::tenants::readable;
 use super::writer::Command;
 use crate::export::{self, Decoder, Encoder, Header};
-use crate::fanout::{self, Kinds};
+use crate::fanout::{self, Kinds, Telling};
 use crate::{
     Entry, Export, Feed, Key, Operation, Page, Position, Retention, Revision, Scope, Store, StoreError,
     Tenant, TenantId, Watch,
@@ -27,6 +27,20 @@ fn living(connection: &rusqlite::Connection, tenant: TenantId) -> Result<TenantR
 
 /// Entries read and written at a time where a whole tenant passes through.
 const PAGE: usize = 500;
+
+impl Embedded {
+    async fn watching(
+        &self,
+        tenant: TenantId,
+        scope: Scope,
+        from: Revision,
+        telling: Telling,
+    ) -> Result<Watch, StoreError> {
+        Bounds::of(&scope)?;
+        self.readers.short(|connection| readable(&living(connection, tenant)?, from)).await?;
+        Ok(fanout::watch(&self.hub, self.log.clone(), tenant, scope, from, telling))
+    }
+}
 
 #[async_trait]
 impl Store for Embedded {
@@ -134,9 +148,11 @@ impl Store for Embedded {
     }
 
     async fn watch(&self, tenant: TenantId, scope: Scope, from: Revision) -> Result<Watch, StoreError> {
-        Bounds::of(&scope)?;
-        self.readers.short(|connection| readable(&living(connection, tenant)?, from)).await?;
-        Ok(fanout::watch(&self.hub, self.log.clone(), tenant, scope, from))
+        self.watching(tenant, scope, from, Telling::OnBeats).await
+    }
+
+    async fn mirror(&self, tenant: TenantId, from: Revision) -> Result<Watch, StoreError> {
+        self.watching(tenant, Scope::All, from, Telling::AtOnce).await
     }
 
     async fn follow(&self, kinds: Vec<CompactString>, from: Option<Position>) -> Result<Feed, StoreError> {

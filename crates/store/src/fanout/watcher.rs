@@ -6,17 +6,24 @@ use std::sync::Arc;
 use futures::StreamExt;
 
 use super::hub::{Found, Hub, Subscription};
-use super::{Chunk, Cursor, Kinds, Log};
+use super::{Chunk, Cursor, Kinds, Log, Telling};
 use crate::{Delivery, Event, Feed, Position, Revision, Scope, StoreError, TenantId, Watch, WatchError};
 
 /// The changes of `scope` after `from`, which the caller knows to be readable.
-pub fn watch(hub: &Arc<Hub>, log: Arc<dyn Log>, tenant: TenantId, scope: Scope, from: Revision) -> Watch {
+pub fn watch(
+    hub: &Arc<Hub>,
+    log: Arc<dyn Log>,
+    tenant: TenantId,
+    scope: Scope,
+    from: Revision,
+    telling: Telling,
+) -> Watch {
     // Before the log is first read: what is committed from here on is in the channel.
     let subscription = hub.subscribe(tenant, &scope);
     // All of that revision lies behind, wherever its last change stands in the log.
     let start = Cursor { revision: from, position: Position(u64::MAX) };
     // In a box, because the stream moves it with every delivery.
-    let reader = Box::new(Reader::new(subscription, Source::Tenant { log, tenant, scope }, start));
+    let reader = Box::new(Reader::new(subscription, Source::Tenant { log, tenant, scope }, start, telling));
     futures::stream::unfold(Some(reader), |reader| async {
         let mut reader = reader?;
         match reader.next().await {
@@ -36,7 +43,8 @@ pub async fn feed(
 ) -> Result<Feed, StoreError> {
     let subscription = hub.subscribe_to_all();
     let start = Cursor { revision: Revision(0), position: from().await? };
-    let reader = Box::new(Reader::new(subscription, Source::All { log, kinds }, start));
+    let source = Source::All { log, kinds };
+    let reader = Box::new(Reader::new(subscription, source, start, Telling::OnBeats));
     Ok(futures::stream::unfold(Some(reader), |reader| async {
         let mut reader = reader?;
         loop {
@@ -86,13 +94,16 @@ struct Reader {
     out: VecDeque<Arc<Event>>,
     /// Everything up to here has been delivered or is in `out`.
     read: Cursor,
-    /// The beat of the hub that progress was last told at.
+    telling: Telling,
+    /// The beat of the hub, and the revision, that progress was last told at.
     beat: Option<u64>,
+    told: Revision,
 }
 
 impl Reader {
-    fn new(subscription: Subscription, source: Source, read: Cursor) -> Reader {
-        Reader { subscription, source, mode: Mode::Behind, out: VecDeque::new(), read, beat: None }
+    fn new(subscription: Subscription, source: Source, read: Cursor, telling: Telling) -> Reader {
+        let (out, told) = (VecDeque::new(), read.revision);
+        Reader { subscription, source, mode: Mode::Behind, out, read, telling, beat: None, told }
     }
 
     async fn next(&mut self) -> Result<Delivery, WatchError> {
@@ -147,7 +158,9 @@ impl Reader {
             return Err(WatchError::Closed);
         }
         let beat = Some(hub.beats());
-        if std::mem::replace(&mut self.beat, beat) != beat {
+        let news = self.telling == Telling::AtOnce && self.told < self.read.revision;
+        if std::mem::replace(&mut self.beat, beat) != beat || news {
+            self.told = self.read.revision;
             return Ok(Some(Delivery::Progress(self.read.revision)));
         }
         woken.await;
