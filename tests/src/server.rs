@@ -27,6 +27,8 @@ pub struct Server {
     database: Option<Arc<Database>>,
     /// What it may log as an error, because the test made it so.
     forgiven: Option<&'static str>,
+    /// Seconds for which it serves on after being asked to end.
+    delay: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,8 +61,16 @@ impl Server {
         let dir = tempfile::tempdir().unwrap();
         let database = Database::start(engine).map(Arc::new);
         let flags = flags(dir.path());
-        let mut server =
-            Server { dir, process: None, address: ANY_PORT, role: Role::Up, flags, database, forgiven: None };
+        let mut server = Server {
+            dir,
+            process: None,
+            address: ANY_PORT,
+            role: Role::Up,
+            flags,
+            database,
+            forgiven: None,
+            delay: 0,
+        };
         server.launch();
         server
     }
@@ -76,7 +86,8 @@ impl Server {
         std::fs::copy(self.kubeconfig(), dir.path().join("kubeconfig")).unwrap();
         let address = SocketAddr::new(ANY_PORT.ip(), databases::free_port());
         let (role, flags, database) = (Role::Serve, Vec::new(), self.database.clone());
-        let mut server = Server { dir, process: None, address, role, flags, database, forgiven: None };
+        let mut server =
+            Server { dir, process: None, address, role, flags, database, forgiven: None, delay: 0 };
         server.launch();
         server
     }
@@ -134,6 +145,7 @@ impl Server {
             .arg("--data-dir")
             .arg(self.dir().join("data"))
             .args(["--log-format", "text"])
+            .args(["--shutdown-delay", &self.delay.to_string()])
             .args(&self.flags)
             .stderr(log);
         if let Some(database) = &self.database {
@@ -219,6 +231,11 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// From its next start on it serves for so many seconds after being asked to end.
+    pub fn leave_slowly(&mut self, seconds: u64) {
+        self.delay = seconds;
     }
 
     /// From now on, errors with these words are the test's doing.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use objects::{CompactString, Status};
-use store::{Store, StoreError, TenantId};
+use store::{Fence, Store, StoreError, TenantId};
 use tokio::sync::watch;
 
 use crate::audit;
@@ -33,19 +33,29 @@ pub struct Config {
 }
 
 /// The shared engine; cheap to hand around.
+#[derive(Clone)]
 pub struct Engine {
     pub store: Arc<dyn Store>,
     pub codec: Codec,
-    pub planes: ControlPlanes,
-    pub config: Config,
-    pub fairness: Fairness,
-    pub credentials: Credentials,
-    pub metrics: Metrics,
-    pub(crate) documents: Documents,
-    pub(crate) extension: OnceLock<Arc<dyn Extension>>,
+    pub planes: Arc<ControlPlanes>,
+    pub config: Arc<Config>,
+    pub fairness: Arc<Fairness>,
+    pub credentials: Arc<Credentials>,
+    pub metrics: Arc<Metrics>,
+    pub(crate) documents: Arc<Documents>,
+    pub(crate) extension: Arc<OnceLock<Arc<dyn Extension>>>,
     /// Where processes that share the store talk to each other, if there may be several.
-    pub(crate) replicas: OnceLock<TenantId>,
-    stopping: watch::Sender<bool>,
+    pub(crate) replicas: Arc<OnceLock<TenantId>>,
+    stage: watch::Sender<Stage>,
+}
+
+/// How far a process has come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Serving,
+    /// Everything is served as before, and whoever asks is told to turn elsewhere.
+    Retiring,
+    Stopping,
 }
 
 impl Engine {
@@ -54,18 +64,23 @@ impl Engine {
         let metrics = Metrics::new(config.audit.as_ref());
         let store = metrics.measured(store);
         Arc::new(Engine {
-            planes: ControlPlanes::new(store.clone(), codec.clone()),
-            fairness: Fairness::new(config.limits),
-            credentials: Credentials::default(),
-            metrics,
-            documents: Documents::default(),
-            extension: OnceLock::new(),
-            replicas: OnceLock::new(),
-            stopping: watch::Sender::new(false),
+            planes: Arc::new(ControlPlanes::new(store.clone(), codec.clone())),
+            fairness: Arc::new(Fairness::new(config.limits)),
+            credentials: Arc::default(),
+            metrics: Arc::new(metrics),
+            documents: Arc::default(),
+            extension: Arc::default(),
+            replicas: Arc::default(),
+            stage: watch::Sender::new(Stage::Serving),
             store,
             codec,
-            config,
+            config: Arc::new(config),
         })
+    }
+
+    /// The same engine for whoever holds a lease: nothing is written through it once another has taken that.
+    pub fn fenced(&self, fence: Fence) -> Arc<Engine> {
+        Arc::new(Engine { store: self.store.fenced(fence), ..self.clone() })
     }
 
     /// Adds paths to the hosting control plane; the first one counts.
@@ -73,22 +88,35 @@ impl Engine {
         let _ = self.extension.set(extension);
     }
 
+    /// Says that the process is about to end: it is not ready for more, and does what it is asked all the same.
+    pub fn retire(&self) {
+        self.stage.send_if_modified(|stage| {
+            let first = *stage < Stage::Retiring;
+            *stage = (*stage).max(Stage::Retiring);
+            first
+        });
+    }
+
     /// Ends all watches, so that connections can drain.
     pub fn stop(&self) {
-        self.stopping.send_replace(true);
+        self.stage.send_replace(Stage::Stopping);
     }
 
     /// Resolves when [`Engine::stop`] is called.
     pub fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut stopping = self.stopping.subscribe();
+        let mut stage = self.stage.subscribe();
         async move {
             // An error means that the engine itself is gone, which is a stop too.
-            let _ = stopping.wait_for(|stopping| *stopping).await;
+            let _ = stage.wait_for(|stage| *stage == Stage::Stopping).await;
         }
     }
 
     pub fn is_stopping(&self) -> bool {
-        *self.stopping.borrow()
+        *self.stage.borrow() == Stage::Stopping
+    }
+
+    pub fn is_retiring(&self) -> bool {
+        *self.stage.borrow() >= Stage::Retiring
     }
 
     pub fn now(&self) -> jiff::Timestamp {
@@ -103,10 +131,12 @@ pub fn store_status(error: StoreError) -> Status {
         StoreError::Compacted { .. } => Status::expired("The provided continue parameter is too old."),
         StoreError::Future { asked, current } => too_large(asked.0, current.0),
         StoreError::Unavailable(why) => {
-            tracing::error!(%why, "the store is unavailable");
+            // Told in the log once for all who meet it.
             let message = format!("the store is unavailable: {why}");
             Status::new(objects::Reason::ServiceUnavailable, message).retry_after(1)
         }
+        // Whoever held the lease is about to end; nobody is to hear of a fault.
+        StoreError::Fenced => Status::new(objects::Reason::ServiceUnavailable, error.to_string()),
         other => {
             tracing::error!(error = %other, "the store failed");
             Status::internal(other)

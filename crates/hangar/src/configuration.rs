@@ -47,6 +47,9 @@ pub struct UpOptions {
     /// A file with a token whose bearer administers the hosting control plane [default: none]
     #[arg(long, value_name = "FILE", env = "HANGAR_ADMIN_TOKEN_FILE")]
     pub admin_token_file: Option<PathBuf>,
+    /// Seconds to serve on after being asked to end, not ready any more [default: 5 on a shared store, else 0]
+    #[arg(long, value_name = "SECONDS", env = "HANGAR_SHUTDOWN_DELAY")]
+    pub shutdown_delay: Option<u64>,
     #[command(flatten)]
     pub aws: AwsOptions,
     /// Serve Terraform providers, whose programs or mirror are in this directory [default: none]
@@ -73,6 +76,7 @@ pub struct Configuration {
     pub audit: Option<Audit>,
     pub admin_token_file: Option<PathBuf>,
     pub terraform_plugin_dir: Option<PathBuf>,
+    pub shutdown_delay: Option<u64>,
     pub aws: AwsOptions,
 }
 
@@ -123,6 +127,7 @@ impl Configuration {
             audit,
             admin_token_file: flags.admin_token_file.or(file.admin_token_file),
             terraform_plugin_dir: flags.terraform_plugin_dir.or(file.terraform_plugin_dir),
+            shutdown_delay: flags.shutdown_delay.or(file.shutdown_delay),
             aws: flags.aws.over(file.aws),
         })
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use apiserver::Engine;
 use runtime::{Controller, FleetError, InProcessFleet, Leases, Terms};
+use store::Fence;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -14,8 +15,8 @@ use crate::stores::Place;
 /// Controllers at work: how they ended.
 pub type Running = JoinHandle<Result<(), FleetError>>;
 
-/// Makes controllers, anew for every term.
-pub type Make = Box<dyn Fn() -> Vec<Box<dyn Controller>> + Send + Sync>;
+/// Makes controllers, anew for every term, on the engine that they may write through.
+pub type Make = Box<dyn Fn(&Arc<Engine>) -> Vec<Box<dyn Controller>> + Send + Sync>;
 
 /// Controllers that run together. Processes on one store that have the same sets take turns; what only some of them
 /// have waits for nobody else, and remembers for itself how far it has come.
@@ -54,7 +55,7 @@ pub async fn start(
     sets: Vec<Set>,
     stop: CancellationToken,
 ) -> anyhow::Result<Running> {
-    let leases = leases(engine, place).await?;
+    let leases = leases(engine, place);
     if leases.is_some() {
         tokio::spawn(engine.join().await.context("the store cannot be followed")?);
     }
@@ -69,20 +70,24 @@ pub async fn start(
             None => {
                 let (slow, quick): (Vec<Set>, Vec<Set>) =
                     sets.into_iter().partition(|set| set.lease == CLOUDS);
-                let all = quick.iter().flat_map(|set| (set.make)()).collect();
+                let all = quick.iter().flat_map(|set| (set.make)(&engine)).collect();
                 let quick = runtime::run(Arc::new(InProcessFleet::new(engine.clone())), all, stop.clone());
                 let slow = slow.into_iter().map(|set| {
                     let fleet = Arc::new(InProcessFleet::with_cursor(engine.clone(), set.cursor));
-                    runtime::run(fleet, (set.make)(), stop.clone())
+                    runtime::run(fleet, (set.make)(&engine), stop.clone())
                 });
                 futures::future::try_join(quick, futures::future::try_join_all(slow)).await.map(drop)
             }
             Some(leases) => {
                 let turns = sets.into_iter().map(|set| {
-                    let fleet = Arc::new(InProcessFleet::with_cursor(engine.clone(), set.cursor));
-                    let (leases, stop) = (leases.clone(), stop.clone());
+                    let (engine, leases, stop) = (engine.clone(), leases.clone(), stop.clone());
                     async move {
-                        let run = |ending| runtime::run(fleet.clone(), (set.make)(), ending);
+                        let run = |fence, ending| {
+                            let engine = engine.fenced(fence);
+                            let controllers = (set.make)(&engine);
+                            let fleet = InProcessFleet::with_cursor(engine, set.cursor);
+                            runtime::run(Arc::new(fleet), controllers, ending)
+                        };
                         by_turns(&leases, set.lease, stop, run).await
                     }
                 });
@@ -102,20 +107,18 @@ pub fn both(one: Running, other: Running) -> Running {
 }
 
 /// Who takes turns on a store that several processes share; none on one that is this process's alone.
-pub async fn leases(engine: &Engine, place: &Place) -> anyhow::Result<Option<Leases>> {
-    if !place.is_shared() {
-        return Ok(None);
-    }
-    let holder = format!("{}-{}", std::process::id(), uuid::Uuid::new_v4());
-    Ok(Some(Leases::open(engine.store.clone(), holder, Terms::default()).await?))
+pub fn leases(engine: &Engine, place: &Place) -> Option<Leases> {
+    let holder = || format!("{}-{}", std::process::id(), uuid::Uuid::new_v4());
+    place.is_shared().then(|| Leases::new(engine.store.clone(), holder(), Terms::default()))
 }
 
-/// Term after term, as the lease comes and goes: `run` ends when what it is given is cancelled.
+/// Term after term, as the lease comes and goes: `run` ends when what it is given is cancelled, and writes only behind
+/// the fence of its term.
 pub async fn by_turns<R>(
     leases: &Leases,
     lease: &str,
     stop: CancellationToken,
-    run: impl Fn(CancellationToken) -> R,
+    run: impl Fn(Fence, CancellationToken) -> R,
 ) -> Result<(), FleetError>
 where
     R: Future<Output = Result<(), FleetError>>,
@@ -128,7 +131,7 @@ where
             std::future::pending::<Infallible>().await
         };
         let ended = tokio::select! {
-            ended = run(ending.clone()) => ended,
+            ended = run(term.fence.clone(), ending.clone()) => ended,
             never = giving_up => match never {},
         };
         match ended {

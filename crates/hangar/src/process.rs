@@ -1,6 +1,7 @@
 //! A process that serves until it is told to stop, and how it ends: nothing acknowledged is lost, nobody is cut off.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use apiserver::Engine;
@@ -11,12 +12,26 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::controlling;
+use crate::stores::Place;
+
+/// What a load balancer takes to notice that `/readyz` says no.
+const NOTICED: u64 = 5;
+
+/// How long a process serves on after it was asked to end. Alone on its store, there is nobody to turn to.
+pub fn delay(asked: Option<u64>, place: &Place) -> Duration {
+    Duration::from_secs(asked.unwrap_or(if place.is_shared() { NOTICED } else { 0 }))
+}
 
 /// Everything that has to end.
 pub struct Running<T> {
     pub engine: Arc<Engine>,
     pub store: Arc<dyn Store>,
+    /// Ends the controllers.
     pub stop: CancellationToken,
+    /// Ends the listener.
+    pub closing: CancellationToken,
+    /// How long to serve between saying that it is the end and it being the end.
+    pub delay: Duration,
     pub serving: JoinHandle<T>,
     pub controlling: controlling::Running,
 }
@@ -29,10 +44,23 @@ impl<T> Running<T> {
             ended = &mut self.controlling => Err(controllers_ended(ended)),
         };
         tracing::info!("stopping");
+        self.engine.retire();
         self.stop.cancel();
-        if !self.controlling.is_finished() {
-            let _ = self.controlling.await;
-        }
+        let controllers = async {
+            if !self.controlling.is_finished() {
+                let _ = self.controlling.await;
+            }
+        };
+        // Who asks twice is in a hurry.
+        let noticed = async {
+            tokio::select! {
+                () = tokio::time::sleep(self.delay) => {}
+                _ = interrupted() => {}
+            }
+        };
+        // Leases are given back at once, and those who come are served until it is known that they should not.
+        futures::join!(controllers, noticed);
+        self.closing.cancel();
         self.engine.stop();
         let _ = self.serving.await;
         if let Some(log) = &self.engine.config.audit {

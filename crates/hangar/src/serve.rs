@@ -81,6 +81,9 @@ pub struct ServeOptions {
     /// How much to write of what, an audit.k8s.io/v1 Policy [default: writes and secrets, without contents]
     #[arg(long, value_name = "FILE", env = "HANGAR_AUDIT_POLICY", requires = "audit_log")]
     audit_policy: Option<PathBuf>,
+    /// Seconds to serve on after being asked to end, not ready any more [default: 5 on a shared store, else 0]
+    #[arg(long, value_name = "SECONDS", env = "HANGAR_SHUTDOWN_DELAY")]
+    shutdown_delay: Option<u64>,
     #[command(flatten)]
     logging: logs::Options,
 }
@@ -138,19 +141,17 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         establish(&engine, name, &options).await?;
     }
 
-    let stop = CancellationToken::new();
+    let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
     let sets = match options.controllers {
         Controllers::None => Vec::new(),
-        Controllers::Denatured => {
-            let engine = engine.clone();
-            vec![controlling::Set::controllers(Box::new(move || controllers::denatured(&engine)))]
-        }
+        Controllers::Denatured => vec![controlling::Set::controllers(Box::new(controllers::denatured))],
     };
     let controlling = controlling::start(&engine, &place, sets, stop.clone()).await?;
-    let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), stop.clone()));
+    let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), closing.clone()));
     tokio::spawn(shown.follow(stop.clone()));
     tracing::info!(%address, control_plane = single.unwrap_or("all"), "serving");
-    process::Running { engine, store, stop, serving, controlling }.until_stopped().await
+    let delay = process::delay(options.shutdown_delay, &place);
+    process::Running { engine, store, stop, closing, delay, serving, controlling }.until_stopped().await
 }
 
 /// The one control plane, with the keys and the quota that were asked for.

@@ -69,21 +69,17 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
         kubeconfig::single("hangar", &format!("https://{address}"), &authority.certificate_pem(), &admin);
     files::write_private(&configuration.kubeconfig, format!("{config:#}\n").as_bytes())?;
 
-    let stop = CancellationToken::new();
+    let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
     let settings = tenancy::Settings::new(&configuration.domain, address.port());
     tenancy::prepare(&engine, &settings).await?;
     let clouds = clouds(&configuration, &engine).await?;
-    let controllers = {
-        let engine = engine.clone();
-        controlling::Set::controllers(Box::new(move || controllers::denatured(&engine)))
-    };
-    let operator = {
-        let engine = engine.clone();
-        controlling::Set::operator(Box::new(move || tenancy::controllers(&engine, settings.clone())))
-    };
-    let mut sets = vec![controllers, operator];
+    let operate = move |engine: &Arc<Engine>| tenancy::controllers(engine, settings.clone());
+    let mut sets = vec![
+        controlling::Set::controllers(Box::new(controllers::denatured)),
+        controlling::Set::operator(Box::new(operate)),
+    ];
     if !clouds.is_empty() {
-        let all = move || clouds.iter().flat_map(|cloud| cloud.controllers()).collect();
+        let all = move |_: &Arc<Engine>| clouds.iter().flat_map(|cloud| cloud.controllers()).collect();
         sets.push(controlling::Set::clouds(Box::new(all)));
     }
     let mut controlling = controlling::start(&engine, &configuration.store, sets, stop.clone()).await?;
@@ -101,7 +97,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
         // Their processes end before this one does.
         controlling = controlling::both(controlling, providers);
     }
-    let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), stop.clone()));
+    let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), closing.clone()));
     tracing::info!(%address, data = %configuration.data_dir.display(), took = ?began.elapsed(), "serving");
     // A reader that went away after the first line is no reason to stop.
     let _ = write!(
@@ -110,7 +106,8 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
         configuration.kubeconfig.display()
     );
 
-    process::Running { engine, store, stop, serving, controlling }.until_stopped().await
+    let delay = process::delay(configuration.shutdown_delay, &configuration.store);
+    process::Running { engine, store, stop, closing, delay, serving, controlling }.until_stopped().await
 }
 
 /// The clouds that are set up; every control plane serves their kinds from here on.

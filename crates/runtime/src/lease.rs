@@ -12,12 +12,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
-use store::{Delivery, Expect, Key, Operation, Revision, Scope, Store, StoreError, TenantId};
+use store::{Delivery, Expect, Fence, Key, Operation, Revision, Scope, Store, StoreError, TenantId};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// The row of the directory whose keys are leases.
-const TENANT: &str = "_leases";
+/// What rows of the directory that are leases begin with. Each has its own, so that writes behind its fence wait for
+/// nobody but whoever takes it.
+const TENANT: &str = "_lease-";
 const RENEWED: &str = "_renewed";
 const TERMS: &str = "_terms";
 
@@ -51,7 +52,6 @@ struct Held {
 #[derive(Clone)]
 pub struct Leases {
     store: Arc<dyn Store>,
-    tenant: TenantId,
     holder: String,
     terms: Terms,
 }
@@ -65,19 +65,19 @@ pub struct Term {
     _renewing: DropGuard,
 }
 
-/// A key that stands as it does for as long as nobody has taken the lease since.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fence {
-    pub tenant: TenantId,
-    pub key: Key,
-    pub modified: Revision,
+/// How a lease was written last.
+struct Renewal {
+    tenant: TenantId,
+    key: Key,
+    modified: Revision,
+    /// It was ours then.
+    sure: Instant,
 }
 
 impl Leases {
     /// `holder` names this process among the others.
-    pub async fn open(store: Arc<dyn Store>, holder: String, terms: Terms) -> Result<Leases, StoreError> {
-        let tenant = store::own_tenant(&*store, TENANT).await?;
-        Ok(Leases { store, tenant, holder, terms })
+    pub fn new(store: Arc<dyn Store>, holder: String, terms: Terms) -> Leases {
+        Leases { store, holder, terms }
     }
 
     /// Waits for a lease for as long as it takes; errors of the store are waited out as well.
@@ -96,10 +96,11 @@ impl Leases {
 
     /// Takes the lease if it is free, or becomes so; none when somebody else was quicker.
     async fn wait_and_take(&self, name: &str) -> Result<Option<Term>, StoreError> {
+        let tenant = store::own_tenant(&*self.store, &format!("{TENANT}{name}")).await?;
         let renewed = Key::new(RENEWED, "", name);
-        let expect = match self.store.get(self.tenant, &renewed).await? {
+        let expect = match self.store.get(tenant, &renewed).await? {
             None => Expect::Absent,
-            Some(entry) => match self.wait_for_end(&renewed, entry.modified).await? {
+            Some(entry) => match self.wait_for_end(tenant, &renewed, entry.modified).await? {
                 Some(expect) => expect,
                 None => return Ok(None),
             },
@@ -114,22 +115,28 @@ impl Leases {
                 value: Bytes::from(self.holder.clone()),
             },
         ];
-        let modified = match self.store.write(self.tenant, operations).await {
+        let modified = match self.store.write(tenant, operations).await {
             Ok(revision) => revision,
             Err(StoreError::Conflict { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
         tracing::info!(lease = name, holder = %self.holder, "a lease was taken");
         let (ended, renewing) = (CancellationToken::new(), CancellationToken::new());
-        let fence = Fence { tenant: self.tenant, key: term, modified };
-        tokio::spawn(self.clone().renew(renewed, modified, began, ended.clone(), renewing.clone()));
+        let fence = Fence { tenant, key: term, modified };
+        let last = Renewal { tenant, key: renewed, modified, sure: began };
+        tokio::spawn(self.clone().renew(last, ended.clone(), renewing.clone()));
         Ok(Some(Term { ended, fence, _renewing: renewing.drop_guard() }))
     }
 
     /// Until the lease was given back or has not been renewed for long enough: what it must be then to be taken.
     /// None when it was renewed.
-    async fn wait_for_end(&self, renewed: &Key, seen: Revision) -> Result<Option<Expect>, StoreError> {
-        let watching = self.store.watch(self.tenant, Scope::One(renewed.clone()), seen).await;
+    async fn wait_for_end(
+        &self,
+        tenant: TenantId,
+        renewed: &Key,
+        seen: Revision,
+    ) -> Result<Option<Expect>, StoreError> {
+        let watching = self.store.watch(tenant, Scope::One(renewed.clone()), seen).await;
         let mut changes = match watching {
             Ok(changes) => changes,
             // The log has moved on: so has the lease.
@@ -156,14 +163,8 @@ impl Leases {
         }
     }
 
-    async fn renew(
-        self,
-        key: Key,
-        mut modified: Revision,
-        mut sure: Instant,
-        ended: CancellationToken,
-        renewing: CancellationToken,
-    ) {
+    async fn renew(self, last: Renewal, ended: CancellationToken, renewing: CancellationToken) {
+        let Renewal { tenant, key, mut modified, mut sure } = last;
         let _ended = ended.drop_guard();
         for renewals in 1.. {
             tokio::select! {
@@ -171,14 +172,14 @@ impl Leases {
                 () = renewing.cancelled() => {
                     let give_back = Operation::Delete { key, expect: Expect::Modified(modified) };
                     // If it cannot be given back it runs out.
-                    let _ = self.store.write(self.tenant, vec![give_back]).await;
+                    let _ = self.store.write(tenant, vec![give_back]).await;
                     return;
                 }
             }
             let asked = Instant::now();
             let expect = Expect::Modified(modified);
             let renewal = Operation::Put { key: key.clone(), expect, value: self.held(renewals) };
-            let written = self.store.write(self.tenant, vec![renewal]);
+            let written = self.store.write(tenant, vec![renewal]);
             match tokio::time::timeout_at(sure + self.terms.giving_up, written).await {
                 Ok(Ok(revision)) => (modified, sure) = (revision, asked),
                 Ok(Err(StoreError::Conflict { current: Some(entry), .. })) if self.is_own(&entry.value) => {
@@ -223,8 +224,8 @@ mod tests {
         expiry: Duration::from_millis(400),
     };
 
-    async fn leases(store: &Arc<dyn Store>, holder: &str) -> Leases {
-        Leases::open(store.clone(), holder.to_owned(), QUICK).await.unwrap()
+    fn leases(store: &Arc<dyn Store>, holder: &str) -> Leases {
+        Leases::new(store.clone(), holder.to_owned(), QUICK)
     }
 
     fn embedded() -> (tempfile::TempDir, Arc<dyn Store>) {
@@ -238,7 +239,7 @@ mod tests {
         let (_directory, store) = embedded();
         let holding = Arc::new(AtomicUsize::new(0));
         let all = (0..5).map(async |i| {
-            let leases = leases(&store, &format!("p{i}")).await;
+            let leases = leases(&store, &format!("p{i}"));
             for _ in 0..3 {
                 let term = leases.acquire("l").await;
                 assert_eq!(holding.fetch_add(1, Ordering::SeqCst), 0);
@@ -253,18 +254,23 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn it_runs_out_when_its_holder_is_gone() {
         let (_directory, store) = embedded();
-        let first = leases(&store, "first").await;
-        let term = first.acquire("l").await;
+        let term = leases(&store, "first").acquire("l").await;
         // A process that is gone renews nothing and gives nothing back.
         let renewed = Key::new(RENEWED, "", "l");
         let seized = Operation::Put { key: renewed, expect: Expect::Any, value: Bytes::from_static(b"{}") };
-        store.write(first.tenant, vec![seized]).await.unwrap();
+        store.write(term.fence.tenant, vec![seized]).await.unwrap();
         term.ended.cancelled().await;
-        let next = leases(&store, "second").await.acquire("l").await;
-        assert_ne!(next.fence, term.fence);
-        // The fence of the first stands no more.
-        let there = store.get(term.fence.tenant, &term.fence.key).await.unwrap().unwrap();
-        assert_eq!(there.modified, next.fence.modified);
+        let next = leases(&store, "second").acquire("l").await;
+        // The fence of the first stands no more, and that of the second stands while it is renewed.
+        let somewhere = store::own_tenant(&*store, "t").await.unwrap();
+        let write = async |fence: &Fence| {
+            let key = Key::new("things", "", "x");
+            let put = Operation::Put { key, expect: Expect::Any, value: Bytes::new() };
+            store.fenced(fence.clone()).write(somewhere, vec![put]).await
+        };
+        assert!(matches!(write(&term.fence).await, Err(StoreError::Fenced)));
+        tokio::time::sleep(QUICK.renewal * 3).await;
+        write(&next.fence).await.unwrap();
         drop(term);
         tokio::time::sleep(QUICK.expiry).await;
         assert!(!next.ended.is_cancelled(), "giving back an old term ended the next");

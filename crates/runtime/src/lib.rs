@@ -26,7 +26,7 @@ pub use cursor::{Cursor, Parked};
 pub use event::{Change, Event};
 pub use fleet::{Fleet, FleetError, Identity, Stream};
 pub use in_process::InProcessFleet;
-pub use lease::{Fence, Leases, Term, Terms};
+pub use lease::{Leases, Term, Terms};
 pub use metrics::{ControllerMetrics, Metrics, QueueDepth};
 pub use remote::RemoteFleet;
 pub use run::{Handle, Options, Runtime, run};

@@ -17,6 +17,8 @@ pub struct Config {
     pub password: Option<String>,
     /// Without it, connections are in the clear.
     pub tls: Option<Tls>,
+    /// How long it may take for one request, where that is not as [`Options`] say.
+    pub timeout: Option<Duration>,
 }
 
 /// What a connection is secured with: files, in PEM.
@@ -43,6 +45,7 @@ impl fmt::Debug for Config {
             .field("user", &self.user)
             .field("password", &self.password.as_ref().map(|_| "(hidden)"))
             .field("tls", &self.tls)
+            .field("timeout", &self.timeout)
             .finish()
     }
 }
@@ -56,9 +59,11 @@ pub enum ConfigError {
     #[error("{0:?} in the address of etcd is not HOST:PORT")]
     Endpoint(String),
     #[error(
-        "the address of etcd has the option {0:?}, which is none of: ca, cert, key, server-name, tls, prefix"
+        "the address of etcd has the option {0:?}, which is none of: ca, cert, key, server-name, tls, prefix, timeout"
     )]
     Option(String),
+    #[error("timeout={0} in the address of etcd is not a number of seconds from 1 to 600")]
+    Timeout(String),
     #[error("the address of etcd has cert without key, or key without cert: give both or neither")]
     HalfIdentity,
     #[error("the address of etcd has a password without a user, or a user without a password")]
@@ -69,7 +74,8 @@ pub enum ConfigError {
 
 impl Config {
     /// Reads `etcd://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...][/PREFIX][?OPTIONS]`. Options are `ca`, `cert` and
-    /// `key` (files), `server-name`, `tls=true` (also meant by any of the others, and by `etcds://`), and `prefix`.
+    /// `key` (files), `server-name`, `tls=true` (also meant by any of these, and by `etcds://`), `prefix`, and
+    /// `timeout` (seconds).
     pub fn parse(line: &str) -> Result<Config, ConfigError> {
         let (scheme, rest) = line.split_once("://").ok_or(ConfigError::Shape)?;
         let mut tls = match scheme {
@@ -101,6 +107,11 @@ impl Config {
             let value = decoded(value)?;
             match name {
                 "prefix" => config.prefix = value,
+                "timeout" => {
+                    let seconds = value.parse().ok().filter(|seconds| (1..=600).contains(seconds));
+                    let seconds = seconds.ok_or(ConfigError::Timeout(value))?;
+                    config.timeout = Some(Duration::from_secs(seconds));
+                }
                 "tls" if value == "true" => drop(tls.get_or_insert_default()),
                 "ca" => tls.get_or_insert_default().ca = Some(value.into()),
                 "cert" => tls.get_or_insert_default().certificate = Some(value.into()),
@@ -171,7 +182,8 @@ impl Default for Options {
             retention: Retention { age: Duration::from_secs(600), bytes: 256 << 20 },
             compaction_interval: Duration::from_secs(30),
             progress_interval: Duration::from_secs(10),
-            request_timeout: Duration::from_secs(2),
+            // Longer than a healthy etcd takes on a starved machine, and than it takes to elect a leader.
+            request_timeout: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(1),
             abandoned_after: Duration::from_secs(60),
         }
@@ -203,6 +215,8 @@ mod tests {
         check("etcd://me:p@s%3As@a:1", user);
         let tls = Tls { ca: Some("/ca.pem".into()), ..Tls::default() };
         check("etcd://a:1?ca=/ca.pem", Config { tls: Some(tls), ..plain(&["a:1"], "/hangar") });
+        let patient = Config { timeout: Some(Duration::from_secs(30)), ..plain(&["a:1"], "/hangar") };
+        check("etcd://a:1?timeout=30", patient);
         check("etcds://a:1", Config { tls: Some(Tls::default()), ..plain(&["a:1"], "/hangar") });
     }
 
@@ -220,6 +234,8 @@ mod tests {
         check("etcd://a:1?cert=x", ConfigError::HalfIdentity);
         check("etcd://a:1?colour=red", ConfigError::Option("colour".into()));
         check("etcd://a:1/%zz", ConfigError::Percent);
+        check("etcd://a:1?timeout=0", ConfigError::Timeout("0".into()));
+        check("etcd://a:1?timeout=1s", ConfigError::Timeout("1s".into()));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use store::export::{self, Decoder, Encoder, Header};
-use store::{Export, Revision, Scope, StoreError, Tenant, TenantId};
+use store::{Export, Fence, Revision, Scope, StoreError, Tenant, TenantId};
 
 use crate::about::Row;
 use crate::directory::{Keyed, directory_row};
@@ -40,12 +40,13 @@ pub(crate) struct Making<'e> {
 
 impl Engine {
     pub(crate) async fn begin(&self, name: &str) -> Result<Making<'_>, StoreError> {
-        let id = self.allocate(name, |id| Ok(vec![put(&self.keys.making(id), Bytes::new())])).await?;
+        let id = self.allocate(None, name, |id| Ok(vec![put(&self.keys.making(id), Bytes::new())])).await?;
         Ok(Making { engine: self, id, steps: Vec::new(), bytes: 0, published: false })
     }
 
     pub(crate) async fn fork(
         &self,
+        fence: Option<&Fence>,
         source: TenantId,
         at: Option<Revision>,
         name: &str,
@@ -64,7 +65,7 @@ impl Engine {
             }
             page = self.next_page(&about, &span, &last, first.pinned, PAGE).await?;
         }
-        making.publish(name, record, about.offset()).await
+        making.publish(fence, name, record, about.offset()).await
     }
 
     pub(crate) async fn export(
@@ -102,6 +103,7 @@ impl Engine {
 
     pub(crate) async fn import(
         &self,
+        fence: Option<&Fence>,
         name: &str,
         record: Bytes,
         mut export: Export,
@@ -123,7 +125,7 @@ impl Engine {
         let beyond = export::revision_after_import(&decoder.finish()?);
         // etcd's revision only grows until the tenant is published, so with this it begins beyond.
         let now = self.now().await?;
-        making.publish(name, record, beyond.0.saturating_sub(now)).await
+        making.publish(fence, name, record, beyond.0.saturating_sub(now)).await
     }
 }
 
@@ -150,11 +152,12 @@ impl Making<'_> {
         steps.push(put(&row, Bytes::new()));
         let txn = Txn::new(vec![exists(&row)], steps, vec![]);
         let txn = txn.ok_or_else(|| StoreError::Failed("a step of a copy is too large".into()))?;
-        if self.engine.link.write(txn).await?.succeeded { Ok(()) } else { Err(given_up()) }
+        if self.engine.commit(None, txn).await?.succeeded { Ok(()) } else { Err(given_up()) }
     }
 
     pub(crate) async fn publish(
         mut self,
+        fence: Option<&Fence>,
         name: &str,
         record: Bytes,
         offset: u64,
@@ -174,7 +177,7 @@ impl Making<'_> {
             ],
             failure: vec![get(&keyed.name)],
         };
-        let mut answer = engine.link.write(txn).await?;
+        let mut answer = engine.commit(fence, txn).await?;
         if !answer.succeeded {
             let taken = answer.get()?.is_some();
             return Err(if taken { StoreError::TenantExists { name: name.into() } } else { given_up() });

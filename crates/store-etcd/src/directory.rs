@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use compact_str::CompactString;
-use store::{Key, StoreError, Tenant, TenantId};
+use store::{Fence, Key, StoreError, Tenant, TenantId};
 
 use crate::about::Row;
 use crate::engine::Engine;
@@ -52,6 +52,7 @@ fn tenant_of(name: &str, row: &Bytes) -> Result<Tenant, StoreError> {
 impl Engine {
     pub(crate) async fn create(
         &self,
+        fence: Option<&Fence>,
         name: &str,
         record: Bytes,
         mut entries: Vec<(Key, Bytes)>,
@@ -62,11 +63,11 @@ impl Engine {
         }
         let bytes: usize = entries.iter().map(|(key, value)| key.name.len() + value.len() + 100).sum();
         if bytes + record.len() > LARGEST || entries.len() > LONGEST {
-            return self.create_in_steps(name, record, entries).await;
+            return self.create_in_steps(fence, name, record, entries).await;
         }
         let row = Row { name: name.into(), offset: 0, copied: false };
         let id = self
-            .allocate(name, |id| {
+            .allocate(fence, name, |id| {
                 let mut steps = vec![
                     put(&self.keys.name(name), directory_row(id, &record)),
                     put(&self.keys.about(id), row.encode()),
@@ -85,6 +86,7 @@ impl Engine {
     /// key by key to those who follow all tenants.
     async fn create_in_steps(
         &self,
+        fence: Option<&Fence>,
         name: &str,
         record: Bytes,
         entries: Vec<(Key, Bytes)>,
@@ -93,12 +95,13 @@ impl Engine {
         for (key, value) in entries {
             making.put(self.keys.object(making.id(), &key)?, value).await?;
         }
-        making.publish(name, record, 0).await
+        making.publish(fence, name, record, 0).await
     }
 
     /// Takes a new id in the transaction that does `steps`, if the name is free.
     pub(crate) async fn allocate(
         &self,
+        fence: Option<&Fence>,
         name: &str,
         steps: impl Fn(TenantId) -> Result<Vec<Step>, StoreError>,
     ) -> Result<TenantId, StoreError> {
@@ -119,7 +122,7 @@ impl Engine {
             let txn = Txn::new(compares, then, vec![get(&taken), get(&next)]);
             let txn =
                 txn.ok_or_else(|| StoreError::Failed("the tenant begins with too many entries".into()))?;
-            let mut answer = self.link.write(txn).await?;
+            let mut answer = self.commit(fence, txn).await?;
             if answer.succeeded {
                 *self.counter.lock() = Counter { next: counter.next + 1, modified: answer.revision };
                 return Ok(id);
@@ -171,23 +174,28 @@ impl Engine {
         Ok(found)
     }
 
-    pub(crate) async fn update(&self, tenant: TenantId, record: Bytes) -> Result<(), StoreError> {
+    pub(crate) async fn update(
+        &self,
+        fence: Option<&Fence>,
+        tenant: TenantId,
+        record: Bytes,
+    ) -> Result<(), StoreError> {
         let about = self.about(tenant).await?;
         let row = put(&self.keys.name(&about.name), directory_row(tenant, &record));
         let head = self.keys.head(tenant);
         let txn = Txn { compare: vec![exists(&head)], success: vec![row], failure: vec![get(&head)] };
-        let mut answer = self.link.write(txn).await?;
+        let mut answer = self.commit(fence, txn).await?;
         if answer.succeeded { Ok(()) } else { self.head(&about, &mut answer).map(drop) }
     }
 
     /// Gone from the directory and for every reader at once; its objects go in the background.
-    pub(crate) async fn delete(&self, tenant: TenantId) -> Result<(), StoreError> {
+    pub(crate) async fn delete(&self, fence: Option<&Fence>, tenant: TenantId) -> Result<(), StoreError> {
         let about = self.about(tenant).await?;
         let Keyed { name, about: row, head } = Keyed::new(&self.keys, &about.name, tenant);
         let success =
             vec![delete(&name), delete(&row), delete(&head), put(&self.keys.removing(tenant), Bytes::new())];
         let txn = Txn { compare: vec![exists(&head)], success, failure: vec![get(&head)] };
-        let mut answer = self.link.write(txn).await?;
+        let mut answer = self.commit(fence, txn).await?;
         if !answer.succeeded {
             return self.head(&about, &mut answer).map(drop);
         }

@@ -144,7 +144,7 @@ impl Engine {
             let value = serde_json::to_vec(&row).map_err(|error| StoreError::Failed(error.to_string()))?;
             let compare = vec![modified_at(&key, modified)];
             let txn = Txn { compare, success: vec![put(&key, value)], failure: vec![get(&key)] };
-            answer = self.link.write(txn).await?;
+            answer = self.commit(None, txn).await?;
             if answer.succeeded {
                 return Ok(answer.revision);
             }

@@ -18,6 +18,7 @@ mod config;
 mod copies;
 mod directory;
 mod engine;
+mod fencing;
 mod history;
 mod keys;
 mod link;
@@ -36,6 +37,7 @@ mod write;
 
 use std::sync::Arc;
 
+use ::store::Fence;
 use ::store::fanout::{Hub, Log};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -43,10 +45,19 @@ use tokio::task::JoinHandle;
 pub use config::{Config, ConfigError, DEFAULT_PREFIX, Options, Tls};
 pub use open::OpenError;
 
-/// An open store on etcd. Dropping it closes it.
+/// An open store on etcd. Dropping the last handle closes it.
+#[derive(Clone)]
 pub struct Etcd {
     engine: Arc<engine::Engine>,
     log: Arc<dyn Log>,
+    /// What all changes made through this handle depend on.
+    fence: Option<Arc<Fence>>,
+    life: Arc<Life>,
+}
+
+/// Shared by all handles.
+struct Life {
+    engine: Arc<engine::Engine>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -60,7 +71,8 @@ impl Etcd {
             tokio::spawn(chores::beat(engine.clone())),
         ];
         let log = Arc::new(log::EtcdLog(engine.clone()));
-        Ok(Etcd { engine, log, tasks: Mutex::new(tasks) })
+        let life = Arc::new(Life { engine: engine.clone(), tasks: Mutex::new(tasks) });
+        Ok(Etcd { engine, log, fence: None, life })
     }
 
     /// The fan-out behind the watches, for what it can tell of its load.
@@ -68,6 +80,12 @@ impl Etcd {
         &self.engine.hub
     }
 
+    fn fence(&self) -> Option<&Fence> {
+        self.fence.as_deref()
+    }
+}
+
+impl Life {
     fn stop(&self) {
         self.engine.hub.close();
         self.engine.link.close();
@@ -75,7 +93,7 @@ impl Etcd {
     }
 }
 
-impl Drop for Etcd {
+impl Drop for Life {
     fn drop(&mut self) {
         self.stop();
     }

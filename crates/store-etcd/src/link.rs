@@ -138,7 +138,7 @@ pub(crate) struct Link {
 }
 
 /// Calls that carry much data get longer than those that carry little.
-const LONG: u32 = 5;
+const LONG: u32 = 3;
 
 impl Link {
     pub(crate) fn new(
@@ -162,22 +162,21 @@ impl Link {
 
     /// A read of a few keys.
     pub(crate) async fn read(&self, txn: Txn) -> Result<Answer, Fault> {
-        self.transact(txn, true, self.timeout).await
+        Ok(Answer::new(self.transact(txn, true, self.timeout).await?))
     }
 
     /// A read of many keys, which takes etcd longer.
     pub(crate) async fn read_much(&self, txn: Txn) -> Result<Answer, Fault> {
-        self.transact(txn, true, self.timeout * LONG).await
+        Ok(Answer::new(self.transact(txn, true, self.timeout * LONG).await?))
     }
 
-    pub(crate) async fn write(&self, txn: Txn) -> Result<Answer, Fault> {
+    pub(crate) async fn write(&self, txn: Txn) -> Result<TxnResponse, Fault> {
         let times = if txn.encoded_len() > 100_000 { LONG } else { 1 };
         self.transact(txn, false, self.timeout * times).await
     }
 
-    async fn transact(&self, txn: Txn, repeatable: bool, timeout: Duration) -> Result<Answer, Fault> {
-        let response: TxnResponse = self.call("/etcdserverpb.KV/Txn", txn, repeatable, timeout).await?;
-        Ok(Answer::new(response))
+    async fn transact(&self, txn: Txn, repeatable: bool, timeout: Duration) -> Result<TxnResponse, Fault> {
+        self.call("/etcdserverpb.KV/Txn", txn, repeatable, timeout).await
     }
 
     pub(crate) async fn compact(&self, revision: u64) -> Result<(), Fault> {

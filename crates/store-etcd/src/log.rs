@@ -236,6 +236,6 @@ impl Engine {
     /// There is something to come, so it comes soon or etcd is away.
     async fn in_time<T>(&self, next: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
         let away = |_| Fault::Away("etcd does not answer".into());
-        tokio::time::timeout(self.options.request_timeout * 5, next).await.map_err(away)?
+        tokio::time::timeout(self.options.request_timeout * 3, next).await.map_err(away)?
     }
 }

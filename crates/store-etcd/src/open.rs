@@ -45,7 +45,8 @@ const NO_ANSWER: Duration = Duration::from_secs(3);
 const STREAM_WINDOW: u32 = 2 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
-pub(crate) async fn open(config: &Config, options: Options) -> Result<Engine, OpenError> {
+pub(crate) async fn open(config: &Config, mut options: Options) -> Result<Engine, OpenError> {
+    options.request_timeout = config.timeout.unwrap_or(options.request_timeout);
     let tls = config.tls.as_ref().map(tls_settings).transpose()?;
     let endpoints = config.endpoints.iter().map(|at| endpoint(at, tls.as_ref(), &options));
     let endpoints: Vec<Endpoint> = endpoints.collect::<Result<_, _>>()?;

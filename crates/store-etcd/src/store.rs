@@ -1,5 +1,6 @@
 //! The interface, told in terms of the parts.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
@@ -7,8 +8,8 @@ use bytes::Bytes;
 use compact_str::CompactString;
 use store::fanout::{self, Kinds, Telling};
 use store::{
-    Entry, Export, Feed, Key, Operation, Page, Position, Retention, Revision, Scope, Store, StoreError,
-    Tenant, TenantId, Watch,
+    Entry, Export, Feed, Fence, Key, Operation, Page, Position, Retention, Revision, Scope, Store,
+    StoreError, Tenant, TenantId, Watch,
 };
 
 use crate::Etcd;
@@ -67,7 +68,7 @@ impl Store for Etcd {
     }
 
     async fn write(&self, tenant: TenantId, operations: Vec<Operation>) -> Result<Revision, StoreError> {
-        self.engine.write(tenant, operations).await
+        self.engine.write(self.fence(), tenant, operations).await
     }
 
     async fn revision(&self, tenant: TenantId) -> Result<Revision, StoreError> {
@@ -117,7 +118,7 @@ impl Store for Etcd {
         record: Bytes,
         entries: Vec<(Key, Bytes)>,
     ) -> Result<Tenant, StoreError> {
-        self.engine.create(name, record, entries).await
+        self.engine.create(self.fence(), name, record, entries).await
     }
 
     async fn tenant(&self, name: &str) -> Result<Option<Tenant>, StoreError> {
@@ -133,11 +134,11 @@ impl Store for Etcd {
     }
 
     async fn update_tenant(&self, tenant: TenantId, record: Bytes) -> Result<(), StoreError> {
-        self.engine.update(tenant, record).await
+        self.engine.update(self.fence(), tenant, record).await
     }
 
     async fn delete_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
-        self.engine.delete(tenant).await
+        self.engine.delete(self.fence(), tenant).await
     }
 
     async fn fork_tenant(
@@ -147,7 +148,7 @@ impl Store for Etcd {
         name: &str,
         record: Bytes,
     ) -> Result<Tenant, StoreError> {
-        self.engine.fork(source, at, name, record).await
+        self.engine.fork(self.fence(), source, at, name, record).await
     }
 
     async fn export_tenant(&self, tenant: TenantId, at: Option<Revision>) -> Result<Export, StoreError> {
@@ -155,7 +156,7 @@ impl Store for Etcd {
     }
 
     async fn import_tenant(&self, name: &str, record: Bytes, export: Export) -> Result<Tenant, StoreError> {
-        self.engine.import(name, record, export).await
+        self.engine.import(self.fence(), name, record, export).await
     }
 
     async fn compact(&self, retention: Retention) -> Result<(), StoreError> {
@@ -166,8 +167,12 @@ impl Store for Etcd {
         self.engine.size(tenant).await
     }
 
+    fn fenced(&self, fence: Fence) -> Arc<dyn Store> {
+        Arc::new(Etcd { fence: Some(Arc::new(fence)), ..self.clone() })
+    }
+
     async fn close(&self) {
         // Calls that are under way come to their end; later ones are refused.
-        self.stop();
+        self.life.stop();
     }
 }

@@ -9,8 +9,9 @@ use crate::wire::{
     RangeResponse, Step, Txn, TxnResponse, outcome, signed, step, unsigned,
 };
 
-/// What etcd takes in one list of a transaction, unless it is told otherwise (`--max-txn-ops`).
-const LIMIT: usize = 128;
+/// What etcd takes in one list of a transaction, unless it is told otherwise (`--max-txn-ops`), is 128; three less
+/// leave room for a fence around it.
+const LIMIT: usize = 125;
 /// Lists longer than this go into transactions within the transaction. etcd bounds how long lists on one path from
 /// the outermost to the innermost are together, so three levels of these hold over 60,000 steps, in one revision.
 const BRANCHES: usize = 40;
@@ -78,6 +79,11 @@ fn of(span: &Span) -> Range {
 }
 
 impl Txn {
+    /// The same, if all of `fence` holds.
+    pub(crate) fn behind(self, fence: Vec<Compare>) -> Txn {
+        Txn { compare: fence, success: vec![step(step::Of::Txn(self))], failure: Vec::new() }
+    }
+
     pub(crate) fn read(steps: Vec<Step>) -> Txn {
         Txn { success: fold(steps, LIMIT, LIMIT), ..Txn::default() }
     }
@@ -129,6 +135,20 @@ impl Answer {
         Answer { succeeded: response.succeeded, revision, outcomes: outcomes.into_iter() }
     }
 
+    /// The answer of the transaction within a fence; none if the fence did not stand.
+    pub(crate) fn within_fence(response: TxnResponse) -> Result<Option<Answer>, StoreError> {
+        if !response.succeeded {
+            return Ok(None);
+        }
+        match response.responses.into_iter().next().and_then(|outcome| outcome.of) {
+            // Only the outermost is told the revision.
+            Some(outcome::Of::Txn(within)) => {
+                Ok(Some(Answer::new(TxnResponse { header: response.header, ..within })))
+            }
+            _ => Err(StoreError::Failed("etcd answered a transaction with something else".into())),
+        }
+    }
+
     /// The answer to the next step, which was to read a span.
     pub(crate) fn range(&mut self) -> Result<RangeResponse, StoreError> {
         match self.outcomes.next().and_then(|outcome| outcome.of) {
@@ -170,7 +190,7 @@ mod tests {
 
     #[test]
     fn many_steps_become_few() {
-        for count in [0, 1, 127, 128, 129, 1300, 5000, 60_000] {
+        for count in [0, 1, 124, 125, 126, 1300, 5000, 60_000] {
             let keys: Vec<Bytes> = (0..count).map(|index| format!("{index}").into()).collect();
             let steps = keys.iter().map(|key| put(key, "")).collect();
             let txn = Txn::new(vec![exists(&Bytes::from("head"))], steps, vec![]).unwrap();
@@ -186,7 +206,7 @@ mod tests {
         let compares = |count| vec![exists(&key); count];
         let steps = |count| vec![put(&key, ""); count];
         for (compare, then, fits) in
-            [(128, 128, true), (129, 1, false), (41, 129, false), (40, 129, true), (1, 64_001, false)]
+            [(125, 125, true), (126, 1, false), (41, 126, false), (40, 126, true), (1, 64_001, false)]
         {
             let made = Txn::new(compares(compare), steps(then), vec![]);
             assert_eq!(made.is_some(), fits, "{compare} compares and {then} steps");

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
-use store::{Expect, Key, Operation, Revision, StoreError, TenantId};
+use store::{Expect, Fence, Key, Operation, Revision, StoreError, TenantId};
 
 use crate::about::About;
 use crate::engine::Engine;
@@ -59,6 +59,7 @@ struct Found {
 impl Engine {
     pub(crate) async fn write(
         &self,
+        fence: Option<&Fence>,
         tenant: TenantId,
         operations: Vec<Operation>,
     ) -> Result<Revision, StoreError> {
@@ -68,7 +69,7 @@ impl Engine {
         for _ in 0..TRIES {
             let found = match txn {
                 Some(txn) => {
-                    let mut answer = self.link.write(txn).await?;
+                    let mut answer = self.commit(fence, txn).await?;
                     if answer.succeeded {
                         let revision =
                             if plan.mutates() { answer.revision } else { self.head(&about, &mut answer)? };
@@ -192,23 +193,24 @@ impl Plan<'_> {
                 Expect::Any => {}
                 Expect::Absent => compares.push(absent(&aimed.at)),
                 Expect::Present => compares.push(exists(&aimed.at)),
-                Expect::Modified(revision) => compares.extend(self.written_by(&aimed.at, revision)),
+                Expect::Modified(revision) => compares.extend(written_by(self.about, &aimed.at, revision)),
             }
         }
         Txn::new(compares, self.steps(), self.reads())
     }
 
-    fn written_by(&self, key: &Bytes, revision: Revision) -> Vec<Compare> {
-        match self.about.etcds(revision) {
-            // Also what was copied before the tenant was seen.
-            Some(etcds) if etcds == self.about.birth => vec![exists(key), modified_before(key, etcds + 1)],
-            Some(etcds) => vec![modified_at(key, etcds)],
-            // No revision of this tenant, so of none of its keys.
-            None => vec![modified_at(key, u64::MAX)],
-        }
-    }
-
     fn guarded_by_head(&self, head: u64) -> Option<Txn> {
         Txn::new(vec![modified_at(&self.head, head)], self.steps(), self.reads())
+    }
+}
+
+/// What holds of a key while its value is the one that this revision of the tenant wrote.
+pub(crate) fn written_by(about: &About, key: &Bytes, revision: Revision) -> Vec<Compare> {
+    match about.etcds(revision) {
+        // Also what was copied before the tenant was seen.
+        Some(etcds) if etcds == about.birth => vec![exists(key), modified_before(key, etcds + 1)],
+        Some(etcds) => vec![modified_at(key, etcds)],
+        // No revision of this tenant, so of none of its keys.
+        None => vec![modified_at(key, u64::MAX)],
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use compact_str::CompactString;
 use store::codec::{self, integer};
-use store::{Change, Entry, Event, Expect, Key, Operation, Position, Revision, StoreError, TenantId};
+use store::{Change, Entry, Event, Expect, Fence, Key, Operation, Position, Revision, StoreError, TenantId};
 
 /// What a line of the log takes beside its key and the value it supersedes.
 pub(crate) const LOG_LINE: usize = 64;
@@ -23,6 +23,7 @@ const LARGEST_TRANSACTION: usize = 256 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct Transaction {
     pub tenant: TenantId,
+    pub fence: Option<Post>,
     pub steps: Vec<Step>,
     /// Bytes it brings, to bound a batch.
     pub weight: usize,
@@ -43,6 +44,25 @@ enum Action {
     Check,
 }
 
+/// A fence, its key in the database's form.
+#[derive(Clone, Debug)]
+pub(crate) struct Post {
+    pub tenant: TenantId,
+    pub key: Vec<u8>,
+    modified: Revision,
+}
+
+impl Post {
+    pub(crate) fn new(fence: &Fence) -> Result<Post, StoreError> {
+        Ok(Post { tenant: fence.tenant, key: encoded(&fence.key)?, modified: fence.modified })
+    }
+
+    /// Judged by what the database holds of its key while its tenant is locked.
+    pub(crate) fn must_stand(&self, modified: Option<Revision>) -> Result<(), StoreError> {
+        if modified == Some(self.modified) { Ok(()) } else { Err(StoreError::Fenced) }
+    }
+}
+
 /// A key in the database's form, if it fits.
 pub(crate) fn encoded(key: &Key) -> Result<Vec<u8>, StoreError> {
     let bytes = codec::encode(key)?;
@@ -53,7 +73,11 @@ pub(crate) fn encoded(key: &Key) -> Result<Vec<u8>, StoreError> {
 }
 
 impl Transaction {
-    pub(crate) fn new(tenant: TenantId, operations: Vec<Operation>) -> Result<Transaction, StoreError> {
+    pub(crate) fn new(
+        tenant: TenantId,
+        operations: Vec<Operation>,
+        fence: Option<&Fence>,
+    ) -> Result<Transaction, StoreError> {
         let mut steps = Vec::with_capacity(operations.len());
         let mut weight = 0;
         for operation in operations {
@@ -69,7 +93,18 @@ impl Transaction {
         if weight > LARGEST_TRANSACTION {
             return Err(StoreError::Failed(format!("a transaction of {weight} bytes is too large")));
         }
-        Ok(Transaction { tenant, steps, weight })
+        Ok(Transaction { tenant, fence: fence.map(Post::new).transpose()?, steps, weight })
+    }
+
+    /// Whose rows it locks.
+    pub(crate) fn tenants(&self) -> impl Iterator<Item = TenantId> {
+        std::iter::once(self.tenant).chain(self.fence.as_ref().map(|fence| fence.tenant))
+    }
+
+    /// The keys that decide about it.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (TenantId, &[u8])> {
+        let fence = self.fence.iter().map(|fence| (fence.tenant, fence.key.as_slice()));
+        self.steps.iter().map(|step| (self.tenant, step.bytes.as_slice())).chain(fence)
     }
 }
 
@@ -179,6 +214,11 @@ impl Plan {
 
     fn add(&mut self, transaction: &Transaction, held: &Held) -> Result<Revision, StoreError> {
         let tenant = transaction.tenant;
+        if let Some(fence) = &transaction.fence {
+            let lives = held.revisions.contains_key(&fence.tenant);
+            let there = self.now(held, &(fence.tenant, fence.key.clone())).filter(|_| lives);
+            fence.must_stand(there.map(|there| there.modified))?;
+        }
         let current = self.advanced.get(&tenant).or(held.revisions.get(&tenant));
         let current = *current.ok_or(StoreError::NoTenant)?;
         let revision = Revision(current.0 + 1);
@@ -282,8 +322,12 @@ mod tests {
     fn check(transactions: Vec<(u64, Vec<Operation>)>, results: &[&str], lines: &[&str]) -> Plan {
         let transactions: Vec<_> = transactions
             .into_iter()
-            .map(|(tenant, operations)| Transaction::new(TenantId(tenant), operations).unwrap())
+            .map(|(tenant, operations)| Transaction::new(TenantId(tenant), operations, None).unwrap())
             .collect();
+        check_all(transactions, results, lines)
+    }
+
+    fn check_all(transactions: Vec<Transaction>, results: &[&str], lines: &[&str]) -> Plan {
         let plan = Plan::new(&transactions.iter().collect::<Vec<_>>(), &held());
         let told = |result: &Result<Revision, StoreError>| match result {
             Ok(revision) => revision.to_string(),
@@ -345,6 +389,27 @@ mod tests {
     }
 
     #[test]
+    fn a_fence_that_falls_stops_those_behind_it() {
+        let fence = Fence { tenant: ONE, key: key("there"), modified: Revision(5) };
+        let elsewhere = Fence { tenant: TenantId(2), key: key("there"), modified: Revision(5) };
+        let write = |name: &str, fence: Option<&Fence>| {
+            Transaction::new(ONE, vec![put(name, Expect::Any, "1")], fence).unwrap()
+        };
+        let fenced = "the lease that this is written under has been taken by another";
+        check_all(
+            vec![
+                write("a", Some(&fence)),
+                write("b", Some(&elsewhere)),
+                write("there", None),
+                write("c", Some(&fence)),
+                write("d", None),
+            ],
+            &["10", fenced, "11", fenced, "12"],
+            &["+a=1@10", "~there=1@11*", "+d=1@12"],
+        );
+    }
+
+    #[test]
     fn what_changes_nothing_has_no_line() {
         let check_there = Operation::Check { key: key("there"), expect: Expect::Present };
         let delete = Operation::Delete { key: key("missing"), expect: Expect::Any };
@@ -355,8 +420,8 @@ mod tests {
     #[test]
     fn what_the_database_cannot_hold_is_refused() {
         let long = Operation::Check { key: key(&"x".repeat(3000)), expect: Expect::Any };
-        assert!(Transaction::new(ONE, vec![long]).is_err());
+        assert!(Transaction::new(ONE, vec![long], None).is_err());
         let nul = Operation::Check { key: key("\0"), expect: Expect::Any };
-        assert!(Transaction::new(ONE, vec![nul]).is_err());
+        assert!(Transaction::new(ONE, vec![nul], None).is_err());
     }
 }

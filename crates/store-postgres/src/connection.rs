@@ -305,6 +305,11 @@ impl Connection {
         Ok(self.client.query_typed_one(sql, parameters).await?)
     }
 
+    /// A question that is asked once.
+    pub(crate) async fn ask_all(&self, sql: &str) -> Result<Vec<Row>, Fault> {
+        Ok(self.client.query_typed(sql, &[]).await?)
+    }
+
     pub(crate) async fn begin(&self) -> Result<(), Fault> {
         self.run("BEGIN").await
     }

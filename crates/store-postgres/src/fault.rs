@@ -69,8 +69,12 @@ impl Fault {
 
 fn loses_connection(error: &tokio_postgres::Error) -> bool {
     match error.code() {
-        // Class 08 is the connection's own; class 57P is the server's going down.
-        Some(code) => code.code().starts_with("08") || code.code().starts_with("57P"),
+        // Class 08 is the connection's own; class 57P is the server's going down; the last is for whoever stood still
+        // in the middle of a transaction.
+        Some(code) => {
+            let code = code.code();
+            code.starts_with("08") || code.starts_with("57P") || code == "25P03"
+        }
         // Neither the database's own words nor ours about a row: the way there.
         None => error.is_closed() || caused_by_io(error),
     }

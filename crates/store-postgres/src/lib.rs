@@ -29,6 +29,8 @@ mod chores;
 mod compaction;
 mod connection;
 mod fault;
+mod fencing;
+pub mod kine;
 mod log;
 mod partitions;
 mod readers;

@@ -17,12 +17,14 @@ use crate::connection::{Connection, Connector, Parameters};
 use crate::fault::Fault;
 use crate::statements::Sql;
 
+/// How often a change is made that the database undoes because of others.
+pub(crate) const TRIES: usize = 5;
 /// Statements on their way per connection, at most: beyond that callers wait for their turn.
 const IN_FLIGHT: usize = 32;
 /// A database that says nothing for this long to a question about few rows does not work.
 const SHORT: Duration = Duration::from_secs(5);
 /// And to one about many.
-const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 pub(crate) struct Readers {
     connector: Arc<Connector>,
@@ -54,6 +56,11 @@ impl Drop for Turn<'_> {
     }
 }
 
+pub(crate) fn lost_in_a_change() -> Fault {
+    let why = "the connection to the database was lost; the change may have been made, or not";
+    StoreError::Unavailable(why.into()).into()
+}
+
 pub(crate) fn closed() -> Fault {
     Fault::Refused(StoreError::Unavailable("the store is closed".into()))
 }
@@ -83,14 +90,11 @@ impl Readers {
 
     /// Asks for a change that a single statement makes. Done again only when the database says that it undid it.
     pub(crate) async fn change(&self, sql: Sql, parameters: Parameters<'_>) -> Result<Vec<Row>, Fault> {
-        const TRIES: usize = 5;
         for _ in 1..TRIES {
             match self.once(sql, Effort::Many, parameters).await {
                 Err(fault) if fault.is_collision() => {}
                 Err(fault) if fault.is_lost() => {
-                    let why =
-                        "the connection to the database was lost; the change may have been made, or not";
-                    return Err(StoreError::Unavailable(why.into()).into());
+                    return Err(lost_in_a_change());
                 }
                 answer => return answer,
             }

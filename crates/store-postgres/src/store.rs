@@ -12,8 +12,8 @@ use store::codec::Bounds;
 use store::export::{Encoder, Header};
 use store::fanout::{self, Hub, Kinds, Telling};
 use store::{
-    Entry, Export, Feed, Key, Operation, Page, Position, Retention, Revision, Scope, Store, StoreError,
-    Tenant, TenantId, Watch,
+    Entry, Export, Feed, Fence, Key, Operation, Page, Position, Retention, Revision, Scope, Store,
+    StoreError, Tenant, TenantId, Watch,
 };
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
@@ -73,18 +73,30 @@ const COPIES: usize = 2;
 const PAGE: usize = 500;
 
 /// A store in a PostgreSQL database.
+#[derive(Clone)]
 pub struct Postgres {
     connector: Arc<Connector>,
     readers: Arc<Readers>,
     bench: Arc<Bench>,
     partitions: Arc<Partitions>,
-    writer: Writer,
+    writer: Arc<Writer>,
     tail: Tail,
     log: Arc<RemoteLog>,
     hub: Arc<Hub>,
-    copies: Semaphore,
+    copies: Arc<Semaphore>,
     removal: Arc<Notify>,
     id: i64,
+    /// What all changes made through this handle depend on.
+    fence: Option<Arc<Fence>>,
+    /// Where fenced changes of the directory are made.
+    fenced: Arc<Bench>,
+    life: Arc<Life>,
+}
+
+/// Shared by all handles; the store ends with the last of them, if it was not closed.
+struct Life {
+    hub: Arc<Hub>,
+    writer: Arc<Writer>,
     stop: CancellationToken,
     running: Mutex<Option<Running>>,
 }
@@ -126,6 +138,7 @@ impl Postgres {
         });
         let desk = Desk::new(connector.clone(), tail.clone(), partitions.clone(), id, options.patience);
         let (writer, writing) = Writer::start(desk);
+        let writer = Arc::new(writer);
         let bench = Arc::new(Bench::new(connector.clone()));
         let removal = Arc::new(Notify::new());
         let chores = Chores {
@@ -142,6 +155,14 @@ impl Postgres {
         let others = vec![listening, following, chores.start(), beating];
         Ok(Postgres {
             log: Arc::new(RemoteLog::new(readers.clone())),
+            fence: None,
+            fenced: Arc::new(Bench::new(connector.clone())),
+            life: Arc::new(Life {
+                hub: hub.clone(),
+                writer: writer.clone(),
+                stop,
+                running: Mutex::new(Some(Running { writing, others })),
+            }),
             connector,
             readers,
             bench,
@@ -149,11 +170,9 @@ impl Postgres {
             writer,
             tail,
             hub,
-            copies: Semaphore::new(COPIES),
+            copies: Arc::new(Semaphore::new(COPIES)),
             removal,
             id,
-            stop,
-            running: Mutex::new(Some(Running { writing, others })),
         })
     }
 
@@ -202,6 +221,14 @@ impl Postgres {
         &self.removal
     }
 
+    pub(crate) fn fence(&self) -> Option<&Fence> {
+        self.fence.as_deref()
+    }
+
+    pub(crate) fn bench_of_fenced(&self) -> &Bench {
+        &self.fenced
+    }
+
     pub(crate) fn channel(&self) -> String {
         self.connector.channel()
     }
@@ -211,7 +238,7 @@ impl Postgres {
     }
 }
 
-impl Drop for Postgres {
+impl Drop for Life {
     fn drop(&mut self) {
         // One that was not closed: watches must not wait for a store that is gone.
         self.hub.close();
@@ -247,7 +274,7 @@ impl Store for Postgres {
     }
 
     async fn write(&self, tenant: TenantId, operations: Vec<Operation>) -> Result<Revision, StoreError> {
-        self.writer.write(Transaction::new(tenant, operations)?).await
+        self.writer.write(Transaction::new(tenant, operations, self.fence())?).await
     }
 
     async fn revision(&self, tenant: TenantId) -> Result<Revision, StoreError> {
@@ -376,15 +403,20 @@ impl Store for Postgres {
         Ok(snapshot::tally(&self.readers, tenant, None).await?.1)
     }
 
+    fn fenced(&self, fence: Fence) -> Arc<dyn Store> {
+        Arc::new(Postgres { fence: Some(Arc::new(fence)), ..self.clone() })
+    }
+
     async fn close(&self) {
-        let running = self.running.lock().take();
+        let running = self.life.running.lock().take();
         let Some(running) = running else { return };
         self.writer.close();
         let _ = running.writing.await;
         self.hub.close();
-        self.stop.cancel();
+        self.life.stop.cancel();
         self.readers.close().await;
         self.bench.close().await;
+        self.fenced.close().await;
         for task in running.others {
             let _ = task.await;
         }

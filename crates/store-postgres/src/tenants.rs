@@ -110,11 +110,11 @@ impl Postgres {
             &channel,
             &sender,
         ];
-        let rows = match self.readers().change(Sql::CreateTenant, parameters).await {
+        let rows = match self.change(None, Sql::CreateTenant, parameters).await {
             // The log has no partition for these positions yet.
             Err(fault) if fault.code() == Some(&SqlState::CHECK_VIOLATION) => {
                 self.partitions().make(keyed.len() as u64).await?;
-                self.readers().change(Sql::CreateTenant, parameters).await
+                self.change(None, Sql::CreateTenant, parameters).await
             }
             done => done,
         }
@@ -125,17 +125,17 @@ impl Postgres {
     }
 
     pub(crate) async fn update(&self, tenant: TenantId, record: Bytes) -> Result<(), Fault> {
-        let rows = self.readers().change(Sql::UpdateTenant, &[&integer(tenant.0), &record.as_ref()]).await?;
+        let rows = self.change(None, Sql::UpdateTenant, &[&integer(tenant.0), &record.as_ref()]).await?;
         if rows.is_empty() { Err(StoreError::NoTenant.into()) } else { Ok(()) }
     }
 
     pub(crate) async fn delete(&self, tenant: TenantId) -> Result<(), Fault> {
         let (id, channel, sender) = (integer(tenant.0), self.channel(), self.id().to_string());
         let parameters: Parameters<'_> = &[&id, &channel, &sender];
-        let rows = match self.readers().change(Sql::DeleteTenant, parameters).await {
+        let rows = match self.change(Some(tenant), Sql::DeleteTenant, parameters).await {
             Err(fault) if fault.code() == Some(&SqlState::CHECK_VIOLATION) => {
                 self.partitions().make(1).await?;
-                self.readers().change(Sql::DeleteTenant, parameters).await?
+                self.change(Some(tenant), Sql::DeleteTenant, parameters).await?
             }
             done => done?,
         };
@@ -186,6 +186,8 @@ impl Postgres {
         // committed before anything is taken away.
         let rows = connection.query(Sql::Point, &[&source]).await?;
         Point::from_row(rows.first().ok_or(StoreError::NoTenant)?)?.readable(at)?;
+        // Last, for whoever renews what the fence stands for waits from here on.
+        self.must_stand(connection, None).await?;
         Ok(fork)
     }
 
@@ -225,8 +227,7 @@ impl Postgres {
         let header = decoder.finish()?;
         let revision = integer(export::revision_after_import(&header).0);
         let rows = self
-            .readers()
-            .change(Sql::PublishImport, &[&hidden, &revision, &name, &record.as_ref()])
+            .change(None, Sql::PublishImport, &[&hidden, &revision, &name, &record.as_ref()])
             .await
             .map_err(taken(name))?;
         if rows.is_empty() {

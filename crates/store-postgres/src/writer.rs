@@ -245,12 +245,9 @@ impl Desk {
         transactions: &[&Transaction],
     ) -> Result<Held, Fault> {
         let ids: BTreeSet<i64> =
-            transactions.iter().map(|transaction| integer(transaction.tenant.0)).collect();
+            transactions.iter().flat_map(|of| of.tenants()).map(|tenant| integer(tenant.0)).collect();
         let ids: Vec<i64> = ids.into_iter().collect();
-        let mut places: Vec<(TenantId, &[u8])> = transactions
-            .iter()
-            .flat_map(|of| of.steps.iter().map(|step| (of.tenant, step.bytes.as_slice())))
-            .collect();
+        let mut places: Vec<(TenantId, &[u8])> = transactions.iter().flat_map(|of| of.places()).collect();
         places.sort_unstable();
         places.dedup();
         let tenants: Vec<i64> = places.iter().map(|(tenant, _)| integer(tenant.0)).collect();

@@ -10,6 +10,7 @@
 pub mod compaction;
 pub mod copies;
 pub mod feeds;
+pub mod fences;
 pub mod model;
 pub mod ranges;
 pub mod tenants;
@@ -99,6 +100,10 @@ macro_rules! conformance {
                 a_fork_is_whole_after_reopening, a_fork_can_be_watched, an_export_comes_back,
                 an_export_is_of_one_moment, damaged_exports_make_nothing, names_of_copies_must_be_free,
                 a_moment_has_its_revision,
+            }
+            fences::{
+                a_fence_that_stands_stops_nothing, a_fence_that_fell_stops_everything,
+                nothing_lands_once_a_fence_was_taken, what_takes_long_is_judged_when_it_would_be_seen,
             }
             compaction::{
                 keeps_what_is, refuses_what_it_dropped, under_load_watches_are_whole_or_cut, by_size,

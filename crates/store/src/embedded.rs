@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::Fence;
 use crate::Retention;
 use crate::codec;
 use crate::fanout::Hub;
@@ -77,9 +78,19 @@ fn holder(pid: Option<u32>) -> String {
 }
 
 /// A store in a directory of this machine.
+#[derive(Clone)]
 pub struct Embedded {
     readers: Arc<readers::Readers>,
     log: Arc<log::DiskLog>,
+    writer: writer::Writer,
+    hub: Arc<Hub>,
+    /// What all changes made through this handle depend on.
+    fence: Option<Arc<Fence>>,
+    life: Arc<Life>,
+}
+
+/// Shared by all handles; the store ends with the last of them, if it was not closed.
+struct Life {
     writer: writer::Writer,
     hub: Arc<Hub>,
     running: Mutex<Option<Running>>,
@@ -128,7 +139,8 @@ impl Embedded {
             .map_err(|error| unusable(error.to_string()))?;
         let log = Arc::new(log::DiskLog::new(readers.clone()));
         let running = Mutex::new(Some(Running { threads: [writing, keeping], lock }));
-        Ok(Embedded { readers, log, writer, hub, running })
+        let life = Arc::new(Life { writer: writer.clone(), hub: hub.clone(), running });
+        Ok(Embedded { readers, log, writer, hub, fence: None, life })
     }
 
     /// The fan-out behind the watches, for what it can tell of its load.
@@ -137,7 +149,7 @@ impl Embedded {
     }
 }
 
-impl Drop for Embedded {
+impl Drop for Life {
     fn drop(&mut self) {
         // One that was not closed: watches must not wait for a store that is gone, and whoever opens the directory
         // next must find it free.

@@ -106,6 +106,15 @@ pub enum Operation {
     Check { key: Key, expect: Expect },
 }
 
+/// A key that stands as it was written for as long as nobody else has taken what it stands for, such as a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fence {
+    pub tenant: TenantId,
+    pub key: Key,
+    /// The revision that wrote it.
+    pub modified: Revision,
+}
+
 /// One page of a range, as of one revision.
 #[derive(Clone, Debug)]
 pub struct Page {
@@ -203,6 +212,9 @@ pub enum StoreError {
     /// An expectation of a transaction did not hold; nothing was written.
     #[error("{key:?} is not as expected")]
     Conflict { key: Key, current: Option<Box<Entry>> },
+    /// The fence of this handle stands no more; nothing was written, and nothing ever will be through it.
+    #[error("the lease that this is written under has been taken by another")]
+    Fenced,
     #[error("the export is damaged: {0}")]
     BadExport(String),
     /// The engine cannot be reached or written; nothing is known to have been lost, and the same call may
@@ -338,7 +350,15 @@ pub trait Store: Send + Sync + 'static {
     /// Bytes a tenant takes, about: what quotas and `top` show.
     async fn size(&self, tenant: TenantId) -> Result<u64, StoreError>;
 
-    /// Stops the engine: pending writes are finished, watches end with [`WatchError::Closed`].
+    /// The same store for whoever holds what a fence stands for: every change made through the handle, of objects and
+    /// of the directory alike, commits only if the fence stands at that moment ([`StoreError::Fenced`] if not). What
+    /// takes several steps is judged when it would be seen. Reading is not judged, nor is anybody else's handle.
+    ///
+    /// Changes through the handle wait for writes to the fence's tenant and those wait for them, so that a tenant of
+    /// its own for each fence is best.
+    fn fenced(&self, fence: Fence) -> Arc<dyn Store>;
+
+    /// Stops the engine, for all handles: pending writes are finished, watches end with [`WatchError::Closed`].
     async fn close(&self);
 }
 

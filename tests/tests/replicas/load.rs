@@ -45,7 +45,12 @@ pub struct Fleet {
     pub clients: Vec<Client>,
     /// Writes that were acknowledged, by anybody.
     acknowledged: AtomicUsize,
+    /// Which servers clients are sent to, where a load balancer stands before them.
+    ready: Option<Vec<AtomicBool>>,
 }
+
+/// How often a load balancer asks.
+const LOOK: Duration = Duration::from_millis(100);
 
 impl Fleet {
     pub fn start(engine: Engine, count: usize) -> Fleet {
@@ -54,7 +59,34 @@ impl Fleet {
         let servers: Vec<Server> = [first].into_iter().chain(others).collect();
         let clients = servers.iter().map(Server::client).collect();
         let servers = servers.into_iter().map(Mutex::new).collect();
-        Fleet { servers, clients, acknowledged: AtomicUsize::new(0) }
+        Fleet { servers, clients, acknowledged: AtomicUsize::new(0), ready: None }
+    }
+
+    /// Clients are sent to those that say they are ready, for as long as [`Fleet::balance`] looks.
+    pub fn balanced(self) -> Fleet {
+        let ready = self.clients.iter().map(|_| AtomicBool::new(true)).collect();
+        Fleet { ready: Some(ready), ..self }
+    }
+
+    fn balance(&self, over: &AtomicBool) {
+        let Some(ready) = &self.ready else { return };
+        while !over.load(Ordering::SeqCst) {
+            for (client, ready) in self.clients.iter().zip(ready) {
+                let answer = client.try_send("GET", "/readyz", None, b"");
+                ready.store(answer.is_ok_and(|answer| answer.code == 200), Ordering::SeqCst);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// A server for a request.
+    pub fn choose(&self, rng: &mut StdRng) -> usize {
+        loop {
+            let server = rng.random_range(0..self.len());
+            if self.ready.as_ref().is_none_or(|ready| ready[server].load(Ordering::SeqCst)) {
+                return server;
+            }
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -129,6 +161,7 @@ impl Load {
                     }
                 });
             }
+            scope.spawn(|| self.fleet.balance(&over));
             // Also when it fails: the scope ends only when all have ended.
             let _ends = SetWhenDropped(&over);
             meanwhile(&self.fleet, rng);

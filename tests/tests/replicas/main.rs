@@ -36,7 +36,9 @@ on_both!(
     killed_servers_lose_nothing,
     a_killed_database_loses_nothing,
     a_rolling_restart_leaves_no_write_unanswered,
+    a_rolling_restart_behind_a_load_balancer_fails_no_request,
     the_controllers_go_on_elsewhere,
+    a_frozen_holder_writes_nothing_later,
 );
 
 /// Writes of each writer where nothing is killed.
@@ -100,6 +102,34 @@ fn a_rolling_restart_leaves_no_write_unanswered(engine: Engine) {
     let end = load.finish();
     println!("{engine:?}, a rolling restart: {end}");
     assert_eq!(end.done_and_not_told, 0, "a write was done and its client cut off: none would try again");
+}
+
+/// Seconds in which a load balancer notices that a server is about to end.
+const DELAY: u64 = 3;
+
+/// The same for clients who are sent to servers that say they are ready: nothing of it reaches them.
+fn a_rolling_restart_behind_a_load_balancer_fails_no_request(engine: Engine) {
+    let rng = &mut seeded();
+    let fleet = Fleet::start(engine, 3).balanced();
+    for number in 0..fleet.len() {
+        let mut server = fleet.server(number);
+        server.leave_slowly(DELAY);
+        server.restart();
+    }
+    let mut load = Load::begin(fleet, rng);
+    load.write_while(rng, |fleet, _| {
+        for number in 0..fleet.len() {
+            std::thread::sleep(Duration::from_millis(300));
+            fleet.server(number).restart();
+        }
+    });
+    let end = load.finish();
+    println!("{engine:?}, a rolling restart behind a load balancer: {end}");
+    assert_eq!((end.cut, end.refused), (0, 0), "requests failed");
+}
+
+fn a_frozen_holder_writes_nothing_later(engine: Engine) {
+    leases::a_frozen_holder_writes_nothing_later(engine);
 }
 
 fn the_controllers_go_on_elsewhere(engine: Engine) {

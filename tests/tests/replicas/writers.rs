@@ -90,7 +90,7 @@ impl Writer {
     fn carry_out(&mut self, fleet: &Fleet, name: &str, intent: Intent) {
         let (began, mut doubtful) = (Instant::now(), false);
         loop {
-            let server = self.rng.random_range(0..fleet.len());
+            let server = fleet.choose(&mut self.rng);
             match self.try_once(fleet.client(server), name, intent, doubtful) {
                 Outcome::Done(object) => {
                     return self.enter(name, intent, &object, Some((server, Instant::now())));
@@ -130,7 +130,7 @@ impl Writer {
     fn find_out(&mut self, fleet: &Fleet, name: &str, intent: Intent) -> Option<Value> {
         let began = Instant::now();
         loop {
-            let server = self.rng.random_range(0..fleet.len());
+            let server = fleet.choose(&mut self.rng);
             let found = fleet.client(server).try_send("GET", &format!("{MAPS}/{name}"), None, b"");
             let known = self.known.get(name).copied();
             match found.map(|answer| (answer.code, answer)) {

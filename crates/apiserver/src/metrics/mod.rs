@@ -7,6 +7,7 @@
 
 mod exposition;
 mod histogram;
+mod outage;
 mod process;
 mod requests;
 mod store;

@@ -12,12 +12,13 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use store::{
-    Entry, Export, Feed, Key, Page, Position, Retention, Revision, Scope, Store, StoreError, Tenant,
+    Entry, Export, Feed, Fence, Key, Page, Position, Retention, Revision, Scope, Store, StoreError, Tenant,
     TenantId, Watch,
 };
 
 use super::count_of;
 use super::histogram::Histogram;
+use super::outage::Outage;
 
 #[derive(Clone, Copy)]
 enum Operation {
@@ -33,6 +34,13 @@ enum Operation {
     DeleteTenant,
     CopyTenant,
     Compact,
+}
+
+impl Operation {
+    fn writes(self) -> bool {
+        use Operation::*;
+        matches!(self, Write | CreateTenant | DeleteTenant | CopyTenant | Compact)
+    }
 }
 
 const NAMES: [&str; 12] = [
@@ -61,12 +69,14 @@ pub struct Operations {
     series: [Series; NAMES.len()],
     /// Transactions whose expectations did not hold: retried above, and no fault of the store.
     conflicts: AtomicU64,
+    outage: Outage,
 }
 
 impl Operations {
     fn done<T>(&self, operation: Operation, began: Instant, result: &Result<T, StoreError>) {
         let series = &self.series[operation as usize];
         series.duration.observe(began.elapsed());
+        self.outage.heard(operation.writes(), result);
         match result {
             Err(StoreError::Conflict { .. }) => _ = self.conflicts.fetch_add(1, Ordering::Relaxed),
             Err(StoreError::Unavailable(_) | StoreError::Failed(_) | StoreError::BadExport(_)) => {
@@ -231,6 +241,10 @@ impl Store for Measured {
 
     async fn size(&self, tenant: TenantId) -> Result<u64, StoreError> {
         measured!(self, Count, self.inner.size(tenant))
+    }
+
+    fn fenced(&self, fence: Fence) -> Arc<dyn Store> {
+        Arc::new(Measured { inner: self.inner.fenced(fence), operations: self.operations.clone() })
     }
 
     async fn close(&self) {

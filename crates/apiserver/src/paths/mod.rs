@@ -68,7 +68,7 @@ const CHECKS: [&str; 3] = ["ping", "store", "shutdown"];
 
 fn health(engine: &Engine, head: &Head, parts: &[&str]) -> Answer {
     let endpoint = parts[0];
-    let failed = |check: &str| check == "shutdown" && endpoint == "readyz" && engine.is_stopping();
+    let failed = |check: &str| check == "shutdown" && endpoint == "readyz" && engine.is_retiring();
     if let [_, check] = parts {
         if !CHECKS.contains(check) {
             return Err(no_control_plane().into());

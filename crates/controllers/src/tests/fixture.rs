@@ -117,12 +117,16 @@ impl Fixture {
 
     /// A user who may do everything.
     pub async fn plane(&self, name: &str) -> Plane {
-        let id = self.engine.planes.find(name).await.unwrap().unwrap().id;
+        self.plane_of(&self.engine, name).await
+    }
+
+    pub async fn plane_of(&self, engine: &Arc<Engine>, name: &str) -> Plane {
+        let id = engine.planes.find(name).await.unwrap().unwrap().id;
         let identity = Identity {
             user: Arc::new(UserInfo::new("admin", [auth::user::MASTERS]).authenticated()),
             agent: HeaderValue::from_static("test"),
         };
-        let fleet = Arc::new(InProcessFleet::new(self.engine.clone()));
+        let fleet = Arc::new(InProcessFleet::new(engine.clone()));
         let client = fleet.client(name, &identity);
         Plane { name: name.to_owned(), client, id, fleet, store: self.store.clone() }
     }

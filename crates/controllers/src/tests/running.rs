@@ -1,7 +1,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use runtime::{Cursor, Fleet, FleetError, InProcessFleet, Leases, Terms};
 use serde_json::json;
+use store::StoreError;
 
 use super::fixture::{Fixture, owner};
 
@@ -159,4 +161,39 @@ async fn a_remote_control_plane_is_a_fleet_too() {
     a.there("serviceaccounts", "after", "default").await;
     stop.cancel();
     running.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_written_by_whoever_lost_the_lease() {
+    let f = Fixture::stopped().await;
+    let holder = |name: &str| Leases::new(f.store.clone(), name.to_owned(), Terms::default());
+    let old = holder("old").acquire("controllers").await;
+    let engine = f.engine.fenced(old.fence.clone());
+    let fleet = InProcessFleet::new(engine.clone());
+    let held = f.plane_of(&engine, "a").await;
+    held.namespace("before").await;
+    fleet.save(&Cursor::default()).await.unwrap();
+    // Given back and taken by another, while somebody still has the engine of the old term.
+    drop(old);
+    let new = holder("new").acquire("controllers").await;
+
+    let namespaces = held.resource("", "namespaces");
+    let late = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "late"}});
+    let refused = namespaces.create(&late).await.unwrap_err().to_string();
+    assert!(refused.contains("has been taken by another"), "{refused}");
+    let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+    assert!(namespaces.patch("before", "", &labelled).await.is_err());
+    assert!(namespaces.delete("before", &Default::default()).await.is_err());
+    assert!(matches!(fleet.save(&Cursor::default()).await, Err(FleetError::Failed(_))));
+    let made = engine.create_control_plane("late").await.map_err(|failure| failure.0.message);
+    assert_eq!(made.unwrap_err(), StoreError::Fenced.to_string());
+    assert!(engine.delete_control_plane("a").await.is_err());
+
+    let a = f.plane("a").await;
+    assert!(a.get("namespaces", "", "late").await.is_none());
+    assert_eq!(a.get("namespaces", "", "before").await.unwrap()["metadata"]["labels"]["a"], json!(null));
+    assert!(f.engine.planes.find("late").await.unwrap().is_none());
+    // Those who serve, and the next holder, write on.
+    a.namespace("by-a-client").await;
+    f.plane_of(&f.engine.fenced(new.fence.clone()), "a").await.namespace("by-the-next").await;
 }

@@ -44,17 +44,17 @@ pub async fn start(
     wanted: Wanted,
     stop: CancellationToken,
 ) -> anyhow::Result<Running> {
-    let fleet = Arc::new(InProcessFleet::with_cursor(engine.clone(), CURSOR));
     let identity = Identity {
         user: Arc::new(UserInfo::new("hangar:terraform", [MASTERS]).authenticated()),
         agent: HeaderValue::from_static("hangar"),
     };
+    let fleet = InProcessFleet::with_cursor(engine.clone(), CURSOR);
     define(fleet.client(&wanted.hosting, &identity)).await?;
     // Sockets have short names, and data directories may be deep.
     let sockets = std::env::temp_dir().join(format!("hangar-{}", std::process::id()));
     let pool = Pool::new(PoolSettings::new(&sockets));
     let registry = Arc::new(Registry::default());
-    let leases = controlling::leases(engine, place).await?;
+    let leases = controlling::leases(engine, place);
     let key = wanted.key;
     let driver = Terraform::new(registry.clone(), pool.clone(), &key)?;
     let clouds = provision::Engine::new(
@@ -63,13 +63,16 @@ pub async fn start(
         Arc::new(Limits::default()),
         Arc::new(Metrics::default()),
     );
-    let serving = Serving { engine: engine.clone(), registry, pool, fleet, wanted, clouds, sockets };
+    let serving = Serving { engine: engine.clone(), registry, pool, wanted, clouds, sockets };
     Ok(tokio::spawn(async move {
         providers::serve_directory(&serving.registry, &serving.pool, &serving.wanted.directory).await;
         serving.offer();
         match leases {
-            None => serving.run(stop).await,
-            Some(leases) => controlling::by_turns(&leases, LEASE, stop, |ending| serving.run(ending)).await,
+            None => serving.run(serving.engine.clone(), stop).await,
+            Some(leases) => {
+                let run = |fence, ending| serving.run(serving.engine.fenced(fence), ending);
+                controlling::by_turns(&leases, LEASE, stop, run).await
+            }
         }
     }))
 }
@@ -78,7 +81,6 @@ struct Serving {
     engine: Arc<Engine>,
     registry: Arc<Registry>,
     pool: Pool,
-    fleet: Arc<InProcessFleet>,
     wanted: Wanted,
     clouds: provision::Engine<Terraform>,
     sockets: PathBuf,
@@ -107,7 +109,8 @@ impl Serving {
     }
 
     /// The engine and the controller of providers, for one term.
-    async fn run(&self, stop: CancellationToken) -> Result<(), FleetError> {
+    async fn run(&self, engine: Arc<Engine>, stop: CancellationToken) -> Result<(), FleetError> {
+        let fleet = Arc::new(InProcessFleet::with_cursor(engine, CURSOR));
         let changed = Arc::new(tokio::sync::Notify::new());
         let providers = Providers {
             registry: self.registry.clone(),
@@ -125,7 +128,7 @@ impl Serving {
             },
         };
         let controllers: Vec<Box<dyn Controller>> = vec![Box::new(self.clouds.clone()), Box::new(providers)];
-        let runtime = Runtime::new(self.fleet.clone(), controllers, Options::default());
+        let runtime = Runtime::new(fleet, controllers, Options::default());
         let handle = runtime.handle();
         let telling = tokio::spawn(async move {
             loop {

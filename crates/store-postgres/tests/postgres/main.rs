@@ -6,6 +6,8 @@
 mod cached;
 mod conformance;
 mod encryption;
+mod fences;
+mod kine;
 mod opening;
 mod outages;
 mod proxy;

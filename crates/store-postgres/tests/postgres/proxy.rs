@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
 pub struct Proxy {
@@ -13,7 +14,17 @@ pub struct Proxy {
     pub swallow: Arc<AtomicBool>,
     /// How often that has happened.
     pub swallowed: Arc<AtomicUsize>,
+    pub hold: Arc<Hold>,
     _task: AbortOnDropHandle<()>,
+}
+
+/// Keeps a commit on its way, as long as it takes.
+#[derive(Default)]
+pub struct Hold {
+    /// The next commit of a batch.
+    pub wanted: AtomicBool,
+    pub held: Notify,
+    pub release: Notify,
 }
 
 impl Proxy {
@@ -21,21 +32,28 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let own = listener.local_addr().unwrap().port();
         let (swallow, swallowed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let (armed, count) = (swallow.clone(), swallowed.clone());
+        let hold = Arc::new(Hold::default());
+        let (armed, count, holding) = (swallow.clone(), swallowed.clone(), hold.clone());
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let (armed, count) = (armed.clone(), count.clone());
+                let (armed, count, holding) = (armed.clone(), count.clone(), holding.clone());
                 tokio::spawn(async move {
                     let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else { return };
-                    pass(client, server, armed, count).await;
+                    pass(client, server, armed, count, holding).await;
                 });
             }
         });
-        Proxy { port: own, swallow, swallowed, _task: AbortOnDropHandle::new(task) }
+        Proxy { port: own, swallow, swallowed, hold, _task: AbortOnDropHandle::new(task) }
     }
 }
 
-async fn pass(client: TcpStream, server: TcpStream, armed: Arc<AtomicBool>, count: Arc<AtomicUsize>) {
+async fn pass(
+    client: TcpStream,
+    server: TcpStream,
+    armed: Arc<AtomicBool>,
+    count: Arc<AtomicUsize>,
+    hold: Arc<Hold>,
+) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     let mute = Arc::new(AtomicBool::new(false));
@@ -46,6 +64,10 @@ async fn pass(client: TcpStream, server: TcpStream, armed: Arc<AtomicBool>, coun
             let Ok(length @ 1..) = from_client.read(&mut buffer).await else { return };
             let said = &buffer[..length];
             let commits = said.windows(7).any(|window| window == b"COMMIT\0");
+            if commits && hold.wanted.swap(false, Ordering::SeqCst) {
+                hold.held.notify_one();
+                hold.release.notified().await;
+            }
             if commits && armed.swap(false, Ordering::SeqCst) {
                 mute.store(true, Ordering::SeqCst);
                 count.fetch_add(1, Ordering::SeqCst);

@@ -152,7 +152,7 @@ fn values(entries: &[Entry]) -> Vec<(crate::Key, Bytes)> {
     entries.iter().map(|entry| (entry.key.clone(), entry.value.clone())).collect()
 }
 
-async fn bytes_of(mut export: Export) -> Bytes {
+pub(super) async fn bytes_of(mut export: Export) -> Bytes {
     let mut bytes = BytesMut::new();
     while let Some(chunk) = export.next().await {
         bytes.extend_from_slice(&chunk.unwrap());

@@ -14,7 +14,7 @@ use super::chores::Chore;
 use super::codec::{self, integer};
 use super::fault::Fault;
 use super::snapshot::{self, Stored, TenantRow};
-use crate::{Change, Event, Expect, Key, Operation, Position, Revision, StoreError, TenantId};
+use crate::{Change, Event, Expect, Fence, Key, Operation, Position, Revision, StoreError, TenantId};
 
 /// The numbers that belong to the whole store.
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +114,18 @@ impl<'c> Batch<'c> {
         }
         self.advance(tenant, revision);
         Ok(revision)
+    }
+
+    pub(super) fn must_stand(&mut self, fence: &Fence) -> Result<(), Fault> {
+        let row = match self.tenant(fence.tenant) {
+            Err(Fault::Refused(StoreError::NoTenant)) => return Err(StoreError::Fenced.into()),
+            row => row?,
+        };
+        let stored = snapshot::get(self.connection, &row, &codec::encode(&fence.key)?)?;
+        match stored {
+            Some(stored) if stored.modified == fence.modified => Ok(()),
+            _ => Err(StoreError::Fenced.into()),
+        }
     }
 
     /// Every expectation of a transaction, before anything happens. A deletion of nothing is no step.

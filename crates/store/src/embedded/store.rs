@@ -1,5 +1,6 @@
 //! The interface, told in terms of the engine's parts.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
@@ -9,16 +10,17 @@ use futures::StreamExt;
 use tokio::sync::oneshot;
 
 use super::Embedded;
+use super::batch::Batch;
 use super::codec::{self, Bounds};
-use super::fault::store_error;
+use super::fault::{Fault, store_error};
 use super::snapshot::{self, TenantRow};
 use super::tenants::readable;
 use super::writer::Command;
 use crate::export::{self, Decoder, Encoder, Header};
 use crate::fanout::{self, Kinds, Telling};
 use crate::{
-    Entry, Export, Feed, Key, Operation, Page, Position, Retention, Revision, Scope, Store, StoreError,
-    Tenant, TenantId, Watch,
+    Entry, Export, Feed, Fence, Key, Operation, Page, Position, Retention, Revision, Scope, Store,
+    StoreError, Tenant, TenantId, Watch,
 };
 
 fn living(connection: &rusqlite::Connection, tenant: TenantId) -> Result<TenantRow, StoreError> {
@@ -118,7 +120,7 @@ impl Store for Embedded {
     }
 
     async fn write(&self, tenant: TenantId, operations: Vec<Operation>) -> Result<Revision, StoreError> {
-        self.writer.write(move |batch| batch.write(tenant, operations)).await
+        self.change(move |batch| batch.write(tenant, operations)).await
     }
 
     async fn revision(&self, tenant: TenantId) -> Result<Revision, StoreError> {
@@ -189,7 +191,7 @@ impl Store for Embedded {
         entries: Vec<(Key, Bytes)>,
     ) -> Result<Tenant, StoreError> {
         let name = CompactString::new(name);
-        self.writer.write(move |batch| batch.create_tenant(&name, record, entries)).await
+        self.change(move |batch| batch.create_tenant(&name, record, entries)).await
     }
 
     async fn tenant(&self, name: &str) -> Result<Option<Tenant>, StoreError> {
@@ -210,11 +212,11 @@ impl Store for Embedded {
     }
 
     async fn update_tenant(&self, tenant: TenantId, record: Bytes) -> Result<(), StoreError> {
-        self.writer.write(move |batch| batch.update_tenant(tenant, &record)).await
+        self.change(move |batch| batch.update_tenant(tenant, &record)).await
     }
 
     async fn delete_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
-        self.writer.write(move |batch| batch.delete_tenant(tenant)).await
+        self.change(move |batch| batch.delete_tenant(tenant)).await
     }
 
     async fn fork_tenant(
@@ -225,7 +227,7 @@ impl Store for Embedded {
         record: Bytes,
     ) -> Result<Tenant, StoreError> {
         let name = CompactString::new(name);
-        self.writer.write(move |batch| batch.fork_tenant(source, at, &name, record)).await
+        self.change(move |batch| batch.fork_tenant(source, at, &name, record)).await
     }
 
     async fn export_tenant(&self, tenant: TenantId, at: Option<Revision>) -> Result<Export, StoreError> {
@@ -304,8 +306,7 @@ impl Store for Embedded {
         }
         let header = decoder.finish()?;
         let revision = export::revision_after_import(&header);
-        let tenant =
-            self.writer.write(move |batch| batch.publish_import(hidden, revision, &name, record)).await?;
+        let tenant = self.change(move |batch| batch.publish_import(hidden, revision, &name, record)).await?;
         unfinished.tenant = None;
         Ok(tenant)
     }
@@ -325,8 +326,12 @@ impl Store for Embedded {
             .await
     }
 
+    fn fenced(&self, fence: Fence) -> Arc<dyn Store> {
+        Arc::new(Embedded { fence: Some(Arc::new(fence)), ..self.clone() })
+    }
+
     async fn close(&self) {
-        let running = self.running.lock().take();
+        let running = self.life.running.lock().take();
         let Some(running) = running else { return };
         let (done, wait) = oneshot::channel();
         if self.writer.send(Command::Stop(done)).await.is_ok() {
@@ -335,6 +340,23 @@ impl Store for Embedded {
         self.hub.close();
         self.readers.close();
         let _ = tokio::task::spawn_blocking(move || running.end()).await;
+    }
+}
+
+impl Embedded {
+    /// A change that others see, if the fence of this handle stands.
+    async fn change<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let fence = self.fence.clone();
+        let fenced = move |batch: &mut Batch<'_>| {
+            if let Some(fence) = fence {
+                batch.must_stand(&fence)?;
+            }
+            work(batch)
+        };
+        self.writer.write(fenced).await
     }
 }
 
