@@ -24,6 +24,11 @@ const SEALED_KINDS: [&str; 2] = ["secrets", crate::control_plane::PKI_KIND];
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchemaTag(pub u32);
 
+impl SchemaTag {
+    /// Of no schema that is known here: readers look again.
+    pub const UNKNOWN: SchemaTag = SchemaTag(u32::MAX);
+}
+
 #[derive(thiserror::Error, Debug)]
 pub enum CodecError {
     #[error("the stored value of {0:?} is damaged")]
@@ -138,12 +143,13 @@ impl Codec {
             return Ok(value.clone());
         }
         let stored = self.decode(key, value, Revision::default())?;
-        let mut out = BytesMut::with_capacity(HEADER + stored.json.len());
-        out.put_u8(PLAIN);
-        out.put_u32(stored.tag.0);
-        out.put_u32(stored.offset as u32);
-        out.put_slice(&stored.json);
-        Ok(out.freeze())
+        Ok(plain(&stored.json, stored.offset, stored.tag))
+    }
+
+    /// An object in the same form.
+    pub fn open(object: &Value, tag: SchemaTag) -> Result<Bytes, CodecError> {
+        let (json, offset) = to_json(object)?;
+        Ok(plain(&json, offset, tag))
     }
 
     /// The other way: what came from elsewhere as this store keeps it.
@@ -179,6 +185,15 @@ impl Codec {
         }
         Ok(Stored { json, offset, tag, revision })
     }
+}
+
+fn plain(json: &[u8], offset: usize, tag: SchemaTag) -> Bytes {
+    let mut out = BytesMut::with_capacity(HEADER + json.len());
+    out.put_u8(PLAIN);
+    out.put_u32(tag.0);
+    out.put_u32(offset as u32);
+    out.put_slice(json);
+    out.freeze()
 }
 
 /// A sealed value opens only under the key it was stored under.

@@ -25,6 +25,7 @@ mod engine;
 mod extension;
 #[cfg(test)]
 mod fixture;
+pub mod foreign;
 mod genesis;
 mod in_process;
 mod incoming;

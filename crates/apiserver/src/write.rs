@@ -389,7 +389,7 @@ pub async fn encode(call: &Call, object: &Value) -> Result<bytes::Bytes, Failure
     }
     let stored = convert::to_storage(&call.engine, &call.plane, object.clone(), row).await?;
     // The tag is that of the stored version, which this row does not know: none, so that readers look again.
-    let tag = if row.is_custom() { SchemaTag(u32::MAX) } else { SchemaTag::default() };
+    let tag = if row.is_custom() { SchemaTag::UNKNOWN } else { SchemaTag::default() };
     Ok(call.engine.codec.encode(&key, &stored, tag)?)
 }
 

@@ -9,8 +9,8 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    Program, Session, adopt, config, create, ctx, delete, init, kubeconfig, list, logs, machine, plan,
-    revoke, version, whole,
+    Program, Session, adopt, config, create, ctx, delete, import, init, kubeconfig, list, logs, machine,
+    plan, revoke, version, whole,
 };
 use crate::configuration::UpOptions;
 use crate::kubeconfig::Files;
@@ -94,6 +94,12 @@ enum HangarCommand {
     Backup(whole::Backup),
     /// Make a control plane from a file that `backup` wrote
     Restore(whole::Restore),
+    /// Make a control plane from where another system keeps it
+    #[command(arg_required_else_help = true)]
+    Import {
+        #[command(subcommand)]
+        command: import::Import,
+    },
     /// Say what control planes take
     Top(whole::Top),
     /// Show what would be done about objects of a cloud, without doing it
@@ -167,6 +173,7 @@ enum Command {
     Delete(delete::Delete, create::Waiting),
     List(list::List),
     Whole(whole::Command),
+    Import(import::Import),
     Plan(Box<plan::Plan>),
     Logs(logs::Logs),
     Kubeconfig(kubeconfig::Kubeconfig),
@@ -194,6 +201,7 @@ impl From<HangarCommand> for Command {
             HangarCommand::Diff(diff) => Command::Whole(whole::Command::Diff(diff)),
             HangarCommand::Backup(backup) => Command::Whole(whole::Command::Backup(backup)),
             HangarCommand::Restore(restore) => Command::Whole(whole::Command::Restore(restore)),
+            HangarCommand::Import { command } => Command::Import(command),
             HangarCommand::Top(top) => Command::Whole(whole::Command::Top(top)),
             HangarCommand::Plan(plan) => Command::Plan(plan),
             HangarCommand::Logs(logs) => Command::Logs(logs),
@@ -319,6 +327,7 @@ async fn perform(session: &Session, command: Command) -> anyhow::Result<()> {
         Command::Delete(delete, waiting) => delete::run(session, delete, waiting).await,
         Command::List(list) => list::run(session, list).await,
         Command::Whole(command) => whole::run(session, command).await,
+        Command::Import(import) => import::run(session, import).await,
         Command::Logs(logs) => logs::run(session, logs).await,
         Command::Kubeconfig(command) => kubeconfig::run(session, command).await,
         Command::Revoke(revoke) => revoke::run(session, revoke).await,

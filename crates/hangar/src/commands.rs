@@ -8,6 +8,7 @@ pub mod config;
 pub mod create;
 pub mod ctx;
 pub mod delete;
+pub mod import;
 pub mod init;
 pub mod kubeconfig;
 pub mod list;

@@ -65,7 +65,20 @@ const PAGE: usize = 1_000;
 pub struct Cached {
     engine: Arc<dyn Store>,
     registry: Arc<Registry>,
+    life: Arc<Life>,
+}
+
+/// Shared by all handles; the copies end with the last of them.
+struct Life {
+    registry: Arc<Registry>,
     sweeping: AbortHandle,
+}
+
+impl Life {
+    fn end(&self) {
+        self.sweeping.abort();
+        self.registry.mirrors.lock().clear();
+    }
 }
 
 impl Cached {
@@ -81,7 +94,8 @@ impl Cached {
             counts: Arc::default(),
         });
         let sweeping = tokio::spawn(sweep(registry.clone())).abort_handle();
-        Cached { engine, registry, sweeping }
+        let life = Arc::new(Life { registry: registry.clone(), sweeping });
+        Cached { engine, registry, life }
     }
 
     /// What tests and metrics look at.
@@ -125,10 +139,9 @@ impl Cached {
     }
 }
 
-impl Drop for Cached {
+impl Drop for Life {
     fn drop(&mut self) {
-        self.sweeping.abort();
-        self.registry.mirrors.lock().clear();
+        self.end();
     }
 }
 

@@ -1,18 +1,19 @@
 //! Control planes of a real server from beginning to end: what KubeFlex's users do ([`kubeflex`]), a server that is
-//! killed while it makes and unmakes a hundred of them ([`killed`]), copies and backups ([`whole`]), what keeps two of
-//! them apart and what is left of one that is gone ([`apart`]), and what one may take ([`quotas`]).
+//! killed while it makes and unmakes a hundred of them ([`killed`]), copies and backups ([`whole`]), what comes from
+//! elsewhere ([`kine`]), what keeps two of them apart and what is left of one that is gone ([`apart`]), and what one may take ([`quotas`]).
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 #![allow(clippy::print_stdout, reason = "what was found is said")]
 
 mod apart;
 mod killed;
+mod kine;
 mod kubeflex;
 mod quotas;
 mod whole;
 
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -150,15 +151,16 @@ fn everything(client: &Client, control_plane: &str) -> BTreeMap<String, Value> {
 
 /// `hangar`, as the administrator of the hosting control plane.
 fn hangar(server: &Server, arguments: &[&str]) -> String {
+    let output = run(server, arguments);
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn run(server: &Server, arguments: &[&str]) -> Output {
     let home = tempfile::tempdir().unwrap();
     let kubeconfig = home.path().join("config");
     std::fs::copy(server.kubeconfig(), &kubeconfig).unwrap();
-    let output = Command::new(binary())
-        .args(arguments)
-        .env("HOME", home.path())
-        .env("KUBECONFIG", &kubeconfig)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    let mut command = Command::new(binary());
+    command.args(arguments).env("HOME", home.path()).env("KUBECONFIG", &kubeconfig);
+    command.output().unwrap()
 }

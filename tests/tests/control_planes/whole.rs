@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{CONFIG_MAPS, admin, config_map, create, delete, everything, fill, inside, ready};
 
 /// Of many kinds: a definition and objects of it, roles, secrets, accounts, namespaces.
-fn furnish(server: &Server, name: &str) {
+pub(super) fn furnish(server: &Server, name: &str) {
     let client = admin(server, name);
     let post = |path: &str, object: Value| client.post(&inside(name, path), &object).ok();
     post("/api/v1/namespaces", json!({"metadata": {"name": "team"}}));

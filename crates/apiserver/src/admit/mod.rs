@@ -8,7 +8,7 @@ mod allotment;
 mod pods;
 mod quota;
 mod rights;
-mod services;
+pub(crate) mod services;
 
 use admission::{Refusal, namespace_lifecycle};
 use objects::{Status, Value, meta};

@@ -10,7 +10,7 @@ use serde_json::json;
 use store::{Expect, Key, Operation};
 
 use crate::call::Call;
-use crate::codec::SchemaTag;
+use crate::codec::{Codec, CodecError, SchemaTag};
 use crate::service::Failure;
 
 /// Of [`crate::genesis::SERVICE_CIDR`].
@@ -20,6 +20,7 @@ const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 const ADDRESSES: &str = "ipaddresses.networking.k8s.io";
 /// The storage type of taken node ports.
 const PORTS: &str = "_nodeports";
+const PORT: Bytes = Bytes::from_static(b"-");
 /// How often a random choice is made before the search gives up.
 const TRIES: usize = 64;
 
@@ -121,13 +122,31 @@ fn set_address(service: &mut Value, ip: &str) {
 
 fn take_address(call: &Call, service: &Value, ip: &str) -> Result<Operation, Failure> {
     let key = address_key(ip);
-    let object = json!({
+    let object = address(service, ip, &call.timestamp());
+    let value = call.engine.codec.encode(&key, &object, SchemaTag::default())?;
+    Ok(Operation::Put { key, expect: Expect::Absent, value })
+}
+
+/// What shows that a Service that came from elsewhere has its address and its ports.
+pub fn rows_of(service: &Value) -> Result<Vec<(Key, Bytes)>, CodecError> {
+    let mut rows: Vec<(Key, Bytes)> = Vec::new();
+    let ip = cluster_ip(service);
+    if in_range(ip) {
+        let object = address(service, ip, meta::text(service, "creationTimestamp"));
+        rows.push((address_key(ip), Codec::open(&object, SchemaTag::default())?));
+    }
+    rows.extend(node_ports(service).into_iter().map(|port| (port_key(port), PORT)));
+    Ok(rows)
+}
+
+fn address(service: &Value, ip: &str, made: &str) -> Value {
+    json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "IPAddress",
         "metadata": {
             "name": ip,
             "uid": uuid::Uuid::new_v4().to_string(),
-            "creationTimestamp": call.timestamp(),
+            "creationTimestamp": made,
             "labels": {
                 "ipaddress.kubernetes.io/ip-family": "IPv4",
                 "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
@@ -136,9 +155,7 @@ fn take_address(call: &Call, service: &Value, ip: &str) -> Result<Operation, Fai
         "spec": {"parentRef": {
             "group": "", "resource": "services", "namespace": meta::namespace(service), "name": meta::name(service),
         }},
-    });
-    let value = call.engine.codec.encode(&key, &object, SchemaTag::default())?;
-    Ok(Operation::Put { key, expect: Expect::Absent, value })
+    })
 }
 
 /// The node ports a Service has, health check included.
@@ -203,7 +220,7 @@ async fn take_ports(
 }
 
 fn take_port(port: i64) -> Operation {
-    Operation::Put { key: port_key(port), expect: Expect::Absent, value: Bytes::from_static(b"-") }
+    Operation::Put { key: port_key(port), expect: Expect::Absent, value: PORT }
 }
 
 async fn free_port(call: &Call, taken: &[i64]) -> Result<i64, Failure> {

@@ -1,5 +1,6 @@
 //! The interface: reads from memory if they can be, everything else as the engine does it.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
@@ -9,7 +10,7 @@ use compact_str::CompactString;
 use super::shelf::{Asked, Shelf};
 use super::{Cached, count};
 use crate::{
-    Entry, Export, Feed, Key, Operation, Page, Position, Retention, Revision, Scope, Store, StoreError,
+    Entry, Export, Feed, Fence, Key, Operation, Page, Position, Retention, Revision, Scope, Store, StoreError,
     Tenant, TenantId, Watch, codec,
 };
 
@@ -174,9 +175,13 @@ impl Store for Cached {
         self.engine.size(tenant).await
     }
 
+    fn fenced(&self, fence: Fence) -> Arc<dyn Store> {
+        let engine = self.engine.fenced(fence);
+        Arc::new(Cached { engine, registry: self.registry.clone(), life: self.life.clone() })
+    }
+
     async fn close(&self) {
-        self.sweeping.abort();
-        self.registry.mirrors.lock().clear();
+        self.life.end();
         self.engine.close().await;
     }
 }
