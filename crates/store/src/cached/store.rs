@@ -10,8 +10,8 @@ use compact_str::CompactString;
 use super::shelf::{Asked, Shelf};
 use super::{Cached, count};
 use crate::{
-    Entry, Export, Feed, Fence, Key, Operation, Page, Position, Retention, Revision, Scope, Store, StoreError,
-    Tenant, TenantId, Watch, codec,
+    Entry, Export, Feed, Fence, Key, Operation, Page, Position, Retention, Revision, Scope, Store,
+    StoreError, Tenant, TenantId, Watch, codec,
 };
 
 impl Cached {
