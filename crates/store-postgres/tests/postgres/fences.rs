@@ -27,12 +27,17 @@ async fn a_commit_that_was_on_its_way_does_not_land() {
     held.write(tenant, vec![put("before", Expect::Any, "x")]).await.unwrap();
 
     proxy.hold.wanted.store(true, Ordering::SeqCst);
-    let writing = tokio::spawn(async move { held.write(tenant, vec![put("late", Expect::Any, "x")]).await });
+    let writing = {
+        let held = held.clone();
+        tokio::spawn(async move { held.write(tenant, vec![put("late", Expect::Any, "x")]).await })
+    };
     proxy.hold.held.notified().await;
     // The database lets nobody in before it has given up on the one that stands still.
     let fence = take(&other).await;
     proxy.hold.release.notify_one();
     let answer = writing.await.unwrap();
+    assert!(matches!(answer, Err(StoreError::Fenced | StoreError::Unavailable(_))), "{answer:?}");
+    let answer = held.write(tenant, vec![put("later", Expect::Any, "x")]).await;
     assert!(matches!(answer, Err(StoreError::Fenced)), "{answer:?}");
     assert_eq!(other.get(tenant, &key("late")).await.unwrap(), None);
     other.fenced(fence).write(tenant, vec![put("after", Expect::Any, "x")]).await.unwrap();
