@@ -84,7 +84,16 @@ pub async fn wanted(
         selected: None,
     };
     let service = surroundings.facts.service.as_str();
+    // A selector wins; what it chose is recorded as the owner, whom the maps need not know.
+    if defaults.gates.iam_role_selector {
+        let all = surroundings.reader.list(selectors::KIND, "").await?;
+        if let Some(selected) = selectors::select(&all, surroundings.facts, object, namespace.as_ref())? {
+            wanted.role = Some(selected.arn.clone());
+            wanted.selected = Some(selected);
+        }
+    }
     match of_namespace(TEAM_ID) {
+        _ if wanted.selected.is_some() => {}
         Some(team) if defaults.gates.team_level_carm => {
             wanted.role = Some(role(surroundings.reader, defaults, TEAM_MAP, team, service).await?);
         }
@@ -92,13 +101,6 @@ pub async fn wanted(
             wanted.role = Some(role(surroundings.reader, defaults, ACCOUNT_MAP, owner, service).await?);
         }
         _ => {}
-    }
-    if defaults.gates.iam_role_selector {
-        let all = surroundings.reader.list(selectors::KIND, "").await?;
-        if let Some(selected) = selectors::select(&all, surroundings.facts, object, namespace.as_ref())? {
-            wanted.role = Some(selected.arn.clone());
-            wanted.selected = Some(selected);
-        }
     }
     if let Some(account) = wanted.role.as_deref().and_then(account_of) {
         wanted.account = account.into();
