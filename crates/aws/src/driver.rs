@@ -3,7 +3,7 @@
 //! [`AwsDriver`] answers what [`provision::Driver`] asks. Which calls a kind needs is worked out in
 //! [`crate::kinds::calls`]; here they are made, and what they answer is put together: `connection` finds account and
 //! credentials, `reading` observes, `changing` creates, updates and deletes, `finding` looks for what an interrupted
-//! create may have made, `failure` sorts errors by what is to be done about them.
+//! create may have made, `listing` for everything that is there, `failure` sorts errors by what is to be done about them.
 //!
 //! Not here: conditions, finalizers, references, retries of passes. Those are the engine's, for all clouds.
 
@@ -11,6 +11,7 @@ mod changing;
 mod connection;
 mod failure;
 mod finding;
+mod listing;
 mod reading;
 mod records;
 mod scope;
@@ -31,6 +32,7 @@ use serde_json::{Map, Value, json};
 
 pub use self::connection::AwsConnection;
 use self::connection::Connections;
+pub use self::listing::Existing;
 use crate::client::Http;
 use crate::credentials::Provider;
 use crate::endpoint;
@@ -49,6 +51,8 @@ pub struct Settings {
     pub dialect: Ack,
     /// Whether control planes without credentials of their own use those of the process.
     pub shared: bool,
+    /// How often settled resources of a kind are looked at, where that is not the usual.
+    pub intervals: BTreeMap<CompactString, Duration>,
     /// Kinds that are served, as `buckets.s3.services.k8s.aws`; all if there are none.
     pub kinds: Vec<CompactString>,
 }
@@ -62,6 +66,7 @@ impl Default for Settings {
             tags: tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             dialect: Ack::default(),
             shared: true,
+            intervals: BTreeMap::new(),
             kinds: Vec::new(),
         }
     }
@@ -106,6 +111,11 @@ impl AwsDriver {
         let kinds = kinds::all().iter().filter_map(served).collect();
         let connections = Connections::new(http, credentials, &settings);
         AwsDriver { settings, connections, kinds }
+    }
+
+    /// Where objects are that say nothing of it; may be empty.
+    pub fn region(&self) -> &str {
+        &self.settings.defaults.region
     }
 
     /// The rules of a kind that the engine knows by its facts.
@@ -161,8 +171,12 @@ impl Driver for AwsDriver {
 
     fn facts(&self, kind: &str) -> Option<Arc<Facts>> {
         let served = self.kinds.get(kind)?;
-        let dialect = || Arc::new(self.settings.dialect.clone());
-        served.facts.get_or_init(|| engine_facts(served.kind, dialect()).map(Arc::new)).clone()
+        let make = || {
+            let mut facts = engine_facts(served.kind, Arc::new(self.settings.dialect.clone()))?;
+            facts.interval = self.settings.intervals.get(kind).copied().or(facts.interval);
+            Some(Arc::new(facts))
+        };
+        served.facts.get_or_init(make).clone()
     }
 
     async fn connect(&self, surroundings: &Surroundings<'_>) -> Result<Arc<AwsConnection>, Failure> {
@@ -176,6 +190,9 @@ impl Driver for AwsDriver {
         desired: &mut Value,
     ) -> Result<(), Failure> {
         let kind = self.kind(surroundings.facts)?;
+        if scope::is_taken_over(surroundings.object) {
+            return Ok(());
+        }
         let defaults = self.default_tags(surroundings.facts, surroundings.object);
         let marked = finding::mark(kind, surroundings.object);
         scope::add_tags(kind, desired, defaults.into_iter().chain(marked).collect());
@@ -315,11 +332,19 @@ impl AwsDriver {
     }
 
     /// What was found, for the engine: without tags that are AWS's or ours.
-    fn observed(&self, kind: &KindFacts, subject: &Subjected<'_>, found: reading::Found) -> Observed<Note> {
+    fn observed(
+        &self,
+        kind: &KindFacts,
+        subject: &Subjected<'_>,
+        mut found: reading::Found,
+    ) -> Observed<Note> {
         let mut shown = json!({"spec": found.note.observed["spec"]});
         let defaults = self.default_tags(subject.facts, subject.object);
         let ours = |key: &str| defaults.contains_key(key) || key == finding::MARK;
         scope::remove_tags(kind, &mut shown, ours);
+        if scope::is_taken_over(subject.object) {
+            scope::remove_tags(kind, &mut found.note.observed, ours);
+        }
         Observed {
             spec: shown["spec"].take(),
             status: found.status,

@@ -6,6 +6,7 @@
 //! Not here: what follows from rules and models together ([`crate::kinds`], [`crate::crd`]).
 
 pub mod check;
+mod reach;
 pub mod vocabulary;
 
 use std::sync::{LazyLock, OnceLock};
@@ -119,13 +120,26 @@ pub const FILES: &[(&str, &str)] = files! {
     "wafv2"
 };
 
-/// The rules of every service; a file that cannot be read is left out, and a test keeps that from happening.
+/// The rules of every service; without those of [`faults`].
 pub fn all() -> &'static [ServiceRules] {
-    static ALL: LazyLock<Vec<ServiceRules>> = LazyLock::new(|| {
-        FILES.iter().filter_map(|(name, text)| ServiceRules::parse(name, text).ok()).collect()
-    });
-    &ALL
+    &READ.0
 }
+
+/// Files that cannot be read. A test keeps them from being published; whoever sets AWS up refuses to without them.
+pub fn faults() -> &'static [RulesError] {
+    &READ.1
+}
+
+static READ: LazyLock<(Vec<ServiceRules>, Vec<RulesError>)> = LazyLock::new(|| {
+    let (mut rules, mut faults) = (Vec::new(), Vec::new());
+    for (name, text) in FILES {
+        match ServiceRules::parse(name, text) {
+            Ok(read) => rules.push(read),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    (rules, faults)
+});
 
 #[cfg(test)]
 mod tests;

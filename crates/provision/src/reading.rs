@@ -94,6 +94,20 @@ impl Source for FleetSource<'_> {
     }
 }
 
+/// Where there is no control plane, and so no objects.
+pub struct Nothing;
+
+#[async_trait]
+impl Source for Nothing {
+    async fn get(&self, _: &Key) -> Result<Option<Value>, runtime::Error> {
+        Ok(None)
+    }
+
+    async fn list(&self, _: &str, _: &str) -> Result<Vec<Value>, runtime::Error> {
+        Ok(Vec::new())
+    }
+}
+
 /// Reads objects of one control plane on behalf of one of them.
 pub struct Reader<'a> {
     source: &'a dyn Source,

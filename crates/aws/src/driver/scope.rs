@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use objects::meta;
 use provision::Failure;
+use provision::dialect::ack::ADOPTION_POLICY;
 use serde_json::{Map, Value};
 
 use super::{Note, Subjected};
@@ -93,6 +94,11 @@ pub(super) fn put(value: &mut Value, path: &[&str], new: Value) {
     if let Value::Object(members) = value {
         put(members.entry(*first).or_insert(Value::Null), rest, new);
     }
+}
+
+/// Whether a resource is to be taken over as it is: then it gets no tags that nobody asked for.
+pub(super) fn is_taken_over(object: &Value) -> bool {
+    meta::annotation(object, ADOPTION_POLICY) == Some("adopt")
 }
 
 /// Where the tags of a kind stand, and whether they are a map.

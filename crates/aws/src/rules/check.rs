@@ -200,32 +200,16 @@ impl Checker<'_> {
         }
         for (field, part) in &rules.parts {
             self.known_field(plan, field, line(part));
-            let Spanned { value: part, .. } = part;
-            for call in part.get.iter().chain([&part.put]).chain(&part.delete) {
-                self.call(model, call);
-            }
         }
         for (field, collection) in &rules.collections {
             self.known_field(plan, field, line(collection));
-            let Spanned { value: collection, .. } = collection;
-            let calls = collection.list.iter().chain(&collection.each).chain([&collection.add]);
-            for call in calls.chain(&collection.remove).chain(&collection.change) {
-                self.call(model, call);
-            }
         }
-        if let TagsRule::Told(tags) = &rules.tags {
-            for call in tags.get.iter().chain(&tags.add).chain(&tags.remove) {
-                self.call(model, call);
-            }
-            if let Some(field) = &tags.field {
-                self.known_field(plan, field, at);
-            }
+        if let TagsRule::Told(tags) = &rules.tags
+            && let Some(field) = &tags.field
+        {
+            self.known_field(plan, field, at);
         }
-        let deleting = rules.delete.iter().flat_map(|delete| &delete.before);
-        let versions = rules.versions.iter().flat_map(|versions| {
-            [&versions.list, &versions.create, &versions.delete].into_iter().chain(&versions.get)
-        });
-        for call in rules.read.iter().chain(deleting).chain(versions) {
+        for call in rules.calls() {
             self.call(model, call);
         }
         if let Some(delete) = &rules.delete

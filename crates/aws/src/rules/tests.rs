@@ -7,13 +7,8 @@ fn leak(text: &str) -> &'static ServiceRules {
 
 #[test]
 fn every_file_is_read_and_says_nothing_that_its_model_does_not_know() {
-    let mut faults = Vec::new();
-    for (name, text) in FILES {
-        if let Err(error) = ServiceRules::parse(name, text) {
-            faults.push(error.to_string());
-        }
-    }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    let unread: Vec<String> = faults().iter().map(ToString::to_string).collect();
+    assert!(unread.is_empty(), "{}", unread.join("\n"));
     assert_eq!(all().len(), FILES.len());
     let faults: Vec<String> = all().iter().flat_map(check::check).map(|fault| fault.to_string()).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));

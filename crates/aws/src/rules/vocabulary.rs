@@ -94,6 +94,8 @@ pub struct Kind {
     #[serde(default)]
     pub send_changed_only: bool,
     pub read: Option<Call>,
+    /// Lists all that an account has, where the listing operation does not, or has more than that.
+    pub listing: Option<Call>,
     #[serde(default)]
     pub create: Vec<Variant>,
     #[serde(default)]
