@@ -244,7 +244,7 @@ impl Call {
             let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
             let Some(left) = usize::checked_sub(room, quoted.len()) else { break };
             room = left;
-            if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
                 response.headers_mut().append(header::WARNING, value);
             }
         }

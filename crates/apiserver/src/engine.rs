@@ -10,6 +10,7 @@ use crate::audit;
 use crate::codec::Codec;
 use crate::control_plane::{ControlPlaneError, ControlPlanes};
 use crate::extension::Extension;
+use crate::foresight::{Foresight, Foresights};
 use crate::metrics::Metrics;
 use crate::paths::Documents;
 use crate::stations::authenticate::Credentials;
@@ -44,6 +45,7 @@ pub struct Engine {
     pub metrics: Arc<Metrics>,
     pub(crate) documents: Arc<Documents>,
     pub(crate) extension: Arc<OnceLock<Arc<dyn Extension>>>,
+    pub(crate) foresights: Arc<Foresights>,
     /// Where processes that share the store talk to each other, if there may be several.
     pub(crate) replicas: Arc<OnceLock<TenantId>>,
     stage: watch::Sender<Stage>,
@@ -70,6 +72,7 @@ impl Engine {
             metrics: Arc::new(metrics),
             documents: Arc::default(),
             extension: Arc::default(),
+            foresights: Arc::default(),
             replicas: Arc::default(),
             stage: watch::Sender::new(Stage::Serving),
             store,
@@ -86,6 +89,11 @@ impl Engine {
     /// Adds paths to the hosting control plane; the first one counts.
     pub fn extend(&self, extension: Arc<dyn Extension>) {
         let _ = self.extension.set(extension);
+    }
+
+    /// Asks this one too what writes that are only tried out would lead to.
+    pub fn foresee_with(&self, foresight: Arc<dyn Foresight>) {
+        self.foresights.add(foresight);
     }
 
     /// Says that the process is about to end: it is not ready for more, and does what it is asked all the same.

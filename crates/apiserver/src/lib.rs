@@ -26,6 +26,7 @@ mod extension;
 #[cfg(test)]
 mod fixture;
 pub mod foreign;
+mod foresight;
 mod genesis;
 mod in_process;
 mod incoming;
@@ -52,6 +53,7 @@ pub use body::{Body, BoxError, status_response};
 pub use door::Door;
 pub use engine::{Config, Engine};
 pub use extension::{Extension, Needed};
+pub use foresight::Foresight;
 pub use genesis::{Beginning, root_certificate};
 pub use in_process::{Dependants, InProcess};
 pub use service::ApiServer;

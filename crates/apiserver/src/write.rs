@@ -11,7 +11,7 @@ use crate::lifecycle::Look;
 use crate::read::Current;
 use crate::service::Failure;
 use crate::surface::validate_custom;
-use crate::{convert, crd, lifecycle, managed, moving, owners, read};
+use crate::{convert, crd, foresight, lifecycle, managed, moving, owners, read};
 
 /// How often a write is tried again when something else changed under it.
 const TRIES: usize = 12;
@@ -143,7 +143,11 @@ async fn create_once(
         let key = call.key(&name);
         if options.dry_run {
             let there = call.engine.store.get(call.plane.id, &key).await.map_err(Failure::from)?;
-            return if there.is_some() { Err(Refused::Exists) } else { Ok(()) };
+            if there.is_some() {
+                return Err(Refused::Exists);
+            }
+            foresight::tell(call, object).await;
+            return Ok(());
         }
         admit::charge(call, object, Change::Create, &mut operations).await?;
         owners::index(&key, None, Some(object), &mut operations);
@@ -249,6 +253,9 @@ async fn replace(
 
     apply::forget_new_times(old, &mut new);
     let gone = lifecycle::is_finished(&new);
+    if update.options.dry_run && update.part == Part::Main {
+        foresight::tell(call, &new).await;
+    }
     if !gone && is_same(&new, old) {
         return Ok(Replaced::Written(current.value));
     }

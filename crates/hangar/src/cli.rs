@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    Program, Session, adopt, config, create, ctx, delete, import, init, kubeconfig, list, logs, machine,
+    Program, Session, adopt, aws, config, create, ctx, delete, import, init, kubeconfig, list, logs, machine,
     plan, revoke, version, whole,
 };
 use crate::configuration::UpOptions;
@@ -104,6 +104,12 @@ enum HangarCommand {
     Top(whole::Top),
     /// Show what would be done about objects of a cloud, without doing it
     Plan(Box<plan::Plan>),
+    /// What AWS has to be told
+    #[command(arg_required_else_help = true)]
+    Aws {
+        #[command(subcommand)]
+        command: aws::Aws,
+    },
     /// Show what was asked of a control plane
     Logs(logs::Logs),
     /// Print the kubeconfig of a control plane
@@ -175,6 +181,7 @@ enum Command {
     Whole(whole::Command),
     Import(import::Import),
     Plan(Box<plan::Plan>),
+    Aws(aws::Aws),
     Logs(logs::Logs),
     Kubeconfig(kubeconfig::Kubeconfig),
     Revoke(revoke::Revoke),
@@ -204,6 +211,7 @@ impl From<HangarCommand> for Command {
             HangarCommand::Import { command } => Command::Import(command),
             HangarCommand::Top(top) => Command::Whole(whole::Command::Top(top)),
             HangarCommand::Plan(plan) => Command::Plan(plan),
+            HangarCommand::Aws { command } => Command::Aws(command),
             HangarCommand::Logs(logs) => Command::Logs(logs),
             HangarCommand::Kubeconfig(kubeconfig) => Command::Kubeconfig(kubeconfig),
             HangarCommand::Revoke(revoke) => Command::Revoke(revoke),
@@ -299,6 +307,7 @@ fn execute(program: Program, globals: Globals, command: Command) -> anyhow::Resu
             return crate::operator::run(*command, globals.kubeconfig.as_deref(), globals.verbosity);
         }
         Command::Plan(plan) => return plan::run(*plan, globals.kubeconfig.as_deref()),
+        Command::Aws(command) => return aws::run(command, globals.kubeconfig.as_deref()),
         Command::Completion(shell) => return completion(program, shell),
         command => command,
     };
@@ -318,6 +327,7 @@ async fn perform(session: &Session, command: Command) -> anyhow::Result<()> {
         | Command::Serve(_)
         | Command::Operator(_)
         | Command::Plan(_)
+        | Command::Aws(_)
         | Command::Completion(_) => Ok(()),
         Command::Init(init, extras) => init::run(session, init, extras).await,
         Command::Status(place) => machine::status(session, place).await,

@@ -1,6 +1,7 @@
 //! The clouds behind control planes: which are set up, what they add to every control plane, and who looks after it.
 
 pub mod aws;
+pub mod foresight;
 pub mod terraform;
 
 use std::sync::Arc;
@@ -36,6 +37,9 @@ pub trait Cloud: Send + Sync {
 
     /// The same as whole objects, for control planes elsewhere.
     fn definitions(&self) -> anyhow::Result<Vec<Value>>;
+
+    /// Whether an object is of a kind of its own.
+    fn knows(&self, object: &Value) -> bool;
 
     /// What looks after its objects, made anew for every term.
     fn controllers(&self) -> Vec<Box<dyn Controller>>;

@@ -4,6 +4,7 @@
 //! leaves the files as they were.
 
 pub mod adopt;
+pub mod aws;
 pub mod config;
 pub mod create;
 pub mod ctx;

@@ -72,7 +72,8 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
     let settings = tenancy::Settings::new(&configuration.domain, address.port());
     tenancy::prepare(&engine, &settings).await?;
-    let clouds = clouds(&configuration, &engine).await?;
+    let clouds = Arc::new(clouds(&configuration, &engine).await?);
+    engine.foresee_with(Arc::new(clouds::foresight::OfClouds::new(&engine, clouds.clone())));
     let operate = move |engine: &Arc<Engine>| tenancy::controllers(engine, settings.clone());
     let mut sets = vec![
         controlling::Set::controllers(Box::new(controllers::denatured)),

@@ -12,7 +12,7 @@ use crate::read::{self, Current};
 use crate::service::{Answer, Failure};
 use crate::verbs::list;
 use crate::verbs::selection::Selection;
-use crate::{crd, lifecycle, owners, write};
+use crate::{crd, foresight, lifecycle, owners, write};
 
 const TRIES: usize = 12;
 /// Deletions of a collection under way at once: they share the store's commits.
@@ -42,7 +42,12 @@ pub enum Deleted {
 pub async fn delete(call: &Call) -> Answer {
     let options = call.delete_options()?;
     match delete_object(call, &call.target.name, &options).await? {
-        Deleted::Marked(object) => present::value(call, 200, object).await,
+        Deleted::Marked(object) => {
+            if options.dry_run {
+                foresight::tell(call, &object).await;
+            }
+            present::value(call, 200, object).await
+        }
         Deleted::Gone(object) => {
             // As upstream: these few are answered as they last were, the others with a success alone.
             if ANSWERED_WHOLE.contains(&call.row.storage_kind.as_str()) {

@@ -1,5 +1,6 @@
 //! AWS: its flags (ACK's names where ACK has them), and how it is set up.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,9 @@ pub struct AwsOptions {
     /// Where all of AWS's services are asked, instead of at AWS: an emulator, say
     #[arg(long, value_name = "URL")]
     pub aws_endpoint_url: Option<String>,
+    /// Where AWS is asked for identities and roles (STS), where that is elsewhere
+    #[arg(long, value_name = "URL")]
+    pub aws_identity_endpoint_url: Option<String>,
     /// Accept an endpoint that is reached in the clear and is not on this machine
     #[arg(long)]
     pub allow_unsafe_aws_endpoint_urls: bool,
@@ -65,6 +69,12 @@ pub struct AwsOptions {
     /// How often a settled resource is looked at [default: 600]
     #[arg(long, value_name = "SECONDS")]
     pub reconcile_default_resync_seconds: Option<u64>,
+    /// The same for single kinds, Bucket=60; may be given several times
+    #[arg(long, value_name = "KIND=SECONDS", value_delimiter = ',')]
+    pub reconcile_resource_resync_seconds: Vec<String>,
+    /// Whether fields are exported to ConfigMaps and Secrets as FieldExports say [default: true]
+    #[arg(long, value_name = "BOOL")]
+    pub enable_field_export_reconciler: Option<bool>,
     /// ACK's feature gates, A=true,B=false
     #[arg(long, value_name = "GATES")]
     pub feature_gates: Option<String>,
@@ -85,6 +95,7 @@ impl AwsOptions {
             aws: self.aws || other.aws,
             aws_region: self.aws_region.or(other.aws_region),
             aws_endpoint_url: self.aws_endpoint_url.or(other.aws_endpoint_url),
+            aws_identity_endpoint_url: self.aws_identity_endpoint_url.or(other.aws_identity_endpoint_url),
             allow_unsafe_aws_endpoint_urls: self.allow_unsafe_aws_endpoint_urls
                 || other.allow_unsafe_aws_endpoint_urls,
             aws_endpoint_use_path_style: self.aws_endpoint_use_path_style
@@ -99,6 +110,13 @@ impl AwsOptions {
             reconcile_default_resync_seconds: self
                 .reconcile_default_resync_seconds
                 .or(other.reconcile_default_resync_seconds),
+            reconcile_resource_resync_seconds: list(
+                self.reconcile_resource_resync_seconds,
+                other.reconcile_resource_resync_seconds,
+            ),
+            enable_field_export_reconciler: self
+                .enable_field_export_reconciler
+                .or(other.enable_field_export_reconciler),
             feature_gates: self.feature_gates.or(other.feature_gates),
             enable_carm: self.enable_carm.or(other.enable_carm),
             enable_cross_namespace: self.enable_cross_namespace.or(other.enable_cross_namespace),
@@ -119,10 +137,6 @@ impl AwsOptions {
         if !self.wanted() {
             return Ok(None);
         }
-        let timeout = Duration::from_secs(self.http_client_timeout.unwrap_or(60));
-        let http = Arc::new(Http::new(timeout).context("AWS cannot be reached")?);
-        let (provider, region) = credentials::default_chain(http.clone(), self.aws_region.as_deref()).await;
-        let settings = self.driver_settings(region)?;
         let mut engine = provision::Settings::new(&shared.key);
         if let Some(seconds) = self.reconcile_default_resync_seconds.filter(|seconds| *seconds > 0) {
             engine.interval = Duration::from_secs(seconds);
@@ -130,18 +144,33 @@ impl AwsOptions {
         engine.cross_namespace = self.enable_cross_namespace.unwrap_or(true);
         engine.watched = self.watched()?;
         let cross_namespace = engine.cross_namespace;
-        let served = served(&settings.kinds);
-        let driver = Arc::new(AwsDriver::new(http, provider, settings));
+        let (driver, served) = (Arc::new(self.driver().await?), served(&self.kinds()?));
         let engine = provision::Engine::new(driver, engine, shared.limits.clone(), shared.metrics.clone());
-        Ok(Some(Box::new(Aws { engine, cross_namespace, served })))
+        let exports = self.enable_field_export_reconciler.unwrap_or(true);
+        Ok(Some(Box::new(Aws { engine, cross_namespace, exports, served })))
+    }
+
+    /// The driver alone, for commands that ask AWS without a control plane.
+    pub async fn driver(&self) -> anyhow::Result<AwsDriver> {
+        if let Some(fault) = aws::rules::faults().first() {
+            bail!("AWS cannot be set up: {fault}");
+        }
+        let timeout = Duration::from_secs(self.http_client_timeout.unwrap_or(60));
+        let http = Arc::new(Http::new(timeout).context("AWS cannot be reached")?);
+        let (provider, region) = credentials::default_chain(http.clone(), self.aws_region.as_deref()).await;
+        Ok(AwsDriver::new(http, provider, self.driver_settings(region)?))
     }
 
     fn driver_settings(&self, region: Option<String>) -> anyhow::Result<Settings> {
         let endpoints = aws::endpoint::Settings::from_variables(std::env::vars());
         let mut settings = Settings { endpoints, ..Settings::default() };
         if let Some(url) = &self.aws_endpoint_url {
-            self.check_endpoint(url)?;
+            self.check_endpoint("--aws-endpoint-url", url)?;
             settings.endpoints.url = Some(url.clone());
+        }
+        if let Some(url) = &self.aws_identity_endpoint_url {
+            self.check_endpoint("--aws-identity-endpoint-url", url)?;
+            settings.endpoints.services.insert("sts".to_owned(), url.clone());
         }
         settings.endpoints.path_style |= self.aws_endpoint_use_path_style;
         settings.defaults.region = region.unwrap_or_default().into();
@@ -162,23 +191,22 @@ impl AwsOptions {
         }
         settings.shared = !self.aws_own_credentials_only;
         settings.kinds = self.kinds()?;
+        settings.intervals = self.intervals()?;
         Ok(settings)
     }
 
     /// A password in the clear is everybody's; on this machine there is nobody to overhear it.
-    fn check_endpoint(&self, url: &str) -> anyhow::Result<()> {
+    fn check_endpoint(&self, flag: &str, url: &str) -> anyhow::Result<()> {
         let parsed = url.parse::<http::Uri>().ok();
         let whole =
             |uri: &http::Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
-        let parsed = parsed.filter(whole).with_context(|| {
-            format!("--aws-endpoint-url {url:?} is no endpoint: give it as http(s)://host[:port]")
-        })?;
+        let parsed = parsed
+            .filter(whole)
+            .with_context(|| format!("{flag} {url:?} is no endpoint: give it as http(s)://host[:port]"))?;
         let host = parsed.host().unwrap_or_default().trim_matches(['[', ']']);
         let near = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
         if parsed.scheme_str() == Some("http") && !near && !self.allow_unsafe_aws_endpoint_urls {
-            bail!(
-                "--aws-endpoint-url {url:?} is reached in the clear: add --allow-unsafe-aws-endpoint-urls to allow it"
-            );
+            bail!("{flag} {url:?} is reached in the clear: add --allow-unsafe-aws-endpoint-urls to allow it");
         }
         Ok(())
     }
@@ -203,15 +231,34 @@ impl AwsOptions {
     fn kinds(&self) -> anyhow::Result<Vec<objects::CompactString>> {
         let mut all = Vec::new();
         for name in &self.reconcile_resources {
-            let matching = kinds::all().iter().filter(|kind| kind.kind == name || resource(kind) == *name);
-            let before = all.len();
-            all.extend(matching.map(|kind| resource(kind).into()));
-            if all.len() == before {
-                bail!("--reconcile-resources {name:?} is no kind of AWS");
+            let found = named(name).with_context(|| format!("--reconcile-resources {name:?}"))?;
+            all.extend(found.into_iter().map(|kind| resource(kind).into()));
+        }
+        Ok(all)
+    }
+
+    fn intervals(&self) -> anyhow::Result<BTreeMap<objects::CompactString, Duration>> {
+        let mut all = BTreeMap::new();
+        for text in &self.reconcile_resource_resync_seconds {
+            let wrong = || format!("--reconcile-resource-resync-seconds {text:?}");
+            let (name, seconds) = text.split_once('=').context("is not KIND=SECONDS").with_context(wrong)?;
+            let seconds = seconds.parse().with_context(wrong)?;
+            for kind in named(name).with_context(wrong)? {
+                all.insert(resource(kind).into(), Duration::from_secs(seconds));
             }
         }
         Ok(all)
     }
+}
+
+/// The kinds that a name means: `Bucket`, or `buckets.s3.services.k8s.aws`.
+pub fn named(name: &str) -> anyhow::Result<Vec<&'static KindFacts>> {
+    let fits = |kind: &&KindFacts| kind.kind == name || resource(kind) == name;
+    let found: Vec<_> = kinds::all().iter().filter(fits).collect();
+    if found.is_empty() {
+        bail!("{name:?} is no kind of AWS");
+    }
+    Ok(found)
 }
 
 fn resource(kind: &KindFacts) -> String {
@@ -226,6 +273,8 @@ fn served(wanted: &[objects::CompactString]) -> Vec<&'static KindFacts> {
 struct Aws {
     engine: provision::Engine<AwsDriver>,
     cross_namespace: bool,
+    /// Whether FieldExports are acted upon.
+    exports: bool,
     served: Vec<&'static KindFacts>,
 }
 
@@ -263,9 +312,18 @@ impl Cloud for Aws {
         of_services.chain(definitions::all().into_iter().map(Ok)).collect()
     }
 
+    fn knows(&self, object: &Value) -> bool {
+        let group = objects::meta::api_version(object).split_once('/').map_or("", |(group, _)| group);
+        self.served.iter().any(|kind| kind.kind == objects::meta::kind(object) && kind.group() == group)
+    }
+
     fn controllers(&self) -> Vec<Box<dyn Controller>> {
-        let exports = FieldExports::new(self.engine.driver().clone(), self.cross_namespace);
-        vec![Box::new(self.engine.clone()), Box::new(exports)]
+        let mut all: Vec<Box<dyn Controller>> = vec![Box::new(self.engine.clone())];
+        if self.exports {
+            let exports = FieldExports::new(self.engine.driver().clone(), self.cross_namespace);
+            all.push(Box::new(exports));
+        }
+        all
     }
 
     async fn plan(&self, fleet: &dyn Fleet, control_plane: &str, object: &Value) -> Result<Preview, Failure> {
@@ -286,7 +344,7 @@ mod tests {
     fn endpoints() {
         let check = |url: &str, unsafe_too: bool, expected: bool| {
             let options = AwsOptions { allow_unsafe_aws_endpoint_urls: unsafe_too, ..AwsOptions::default() };
-            assert_eq!(options.check_endpoint(url).is_ok(), expected, "{url}");
+            assert_eq!(options.check_endpoint("--aws-endpoint-url", url).is_ok(), expected, "{url}");
         };
         check("http://127.0.0.1:5000", false, true);
         check("http://[::1]:5000", false, true);

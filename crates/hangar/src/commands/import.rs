@@ -1,5 +1,7 @@
 //! `hangar import`: a control plane from where another system keeps it.
 
+mod aws;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -19,6 +21,8 @@ use super::{Session, create, create::check_name, list};
 pub enum Import {
     /// From the PostgreSQL table in which kine keeps it, as KubeFlex's shared backend does
     Kine(Kine),
+    /// Of AWS: objects that take over what the account of the usual credentials has, as it is
+    Aws(Box<aws::ImportAws>),
 }
 
 #[derive(Args, Clone, Debug)]
@@ -36,7 +40,10 @@ pub struct Kine {
 }
 
 pub async fn run(session: &Session, import: Import) -> anyhow::Result<()> {
-    let Import::Kine(kine) = import;
+    let kine = match import {
+        Import::Kine(kine) => kine,
+        Import::Aws(import) => return Box::pin(aws::run(*import)).await,
+    };
     let name = kine.name.as_str();
     check_name(name)?;
     let kubeconfig = session.files.load()?;

@@ -8,12 +8,11 @@ use anyhow::{Context, bail};
 use clap::Args;
 use objects::{Value, meta};
 use provision::Preview;
-use provision::plan::brief;
 use runtime::{Fleet, Key, RemoteFleet};
 use serde_json::json;
 
-use crate::clouds::Shared;
 use crate::clouds::aws::AwsOptions;
+use crate::clouds::{Shared, foresight};
 use crate::operator::cluster;
 
 #[derive(Args, Debug)]
@@ -69,7 +68,7 @@ async fn show(plan: Plan, kubeconfig: Option<&Path>) -> anyhow::Result<()> {
 }
 
 /// The documents of a file.
-fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
+pub fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
     let mut text = String::new();
     let read = match file.to_str() {
         Some("-") => std::io::stdin().read_to_string(&mut text).map(drop),
@@ -114,28 +113,14 @@ async fn as_it_would_be(fleet: &RemoteFleet, mut object: Value) -> anyhow::Resul
 }
 
 fn told(object: &Value, preview: &Preview) -> String {
-    let verb = json!(preview.verb);
     let mut text = format!(
         "{} {} {}/{} in {}\n",
-        verb.as_str().unwrap_or_default(),
+        foresight::verb(preview),
         meta::kind(object),
         meta::namespace(object),
         meta::name(object),
         preview.place
     );
-    for change in &preview.changes {
-        let values = match change.sensitive {
-            true => "changes".to_owned(),
-            false => format!("{} -> {}", brief(&change.from), brief(&change.to)),
-        };
-        let _ = writeln!(
-            text,
-            "  {}: {values}{}",
-            change.path,
-            if change.replaces { " (replaces it)" } else { "" }
-        );
-    }
-    preview.calls.iter().for_each(|call| _ = writeln!(text, "  calls {call}"));
-    preview.remarks.iter().for_each(|remark| _ = writeln!(text, "  {remark}"));
+    foresight::lines(preview).iter().for_each(|line| _ = writeln!(text, "  {line}"));
     text
 }
