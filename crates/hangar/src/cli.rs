@@ -94,7 +94,7 @@ enum HangarCommand {
     Backup(whole::Backup),
     /// Make a control plane from a file that `backup` wrote
     Restore(whole::Restore),
-    /// Make a control plane from where another system keeps it
+    /// Bring in what another system keeps: a control plane, or resources of a cloud
     #[command(arg_required_else_help = true)]
     Import {
         #[command(subcommand)]

@@ -1,96 +1,13 @@
 //! ACK's stories, with kubectl in control planes of a real server, against moto.
 
 use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-use end_to_end::{ControlPlane, Server, binary, tools_dir};
-use serde_json::{Value, json};
+use end_to_end::{ControlPlane, Server, binary};
+use serde_json::json;
 
+use super::moto::{Moto, bucket, control_plane, give_credentials, resource, server, synced};
 use super::{condition, eventually, exists, good, is_true, object, refused};
-
-struct Moto {
-    process: Child,
-    port: u16,
-}
-
-impl Moto {
-    fn start() -> Moto {
-        let program = tools_dir().join("emulators/bin/moto_server");
-        assert!(program.exists(), "moto is not installed: cargo xtask test --tools-only does that");
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let process = Command::new(program)
-            .args(["-H", "127.0.0.1", "-p", &port.to_string()])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let moto = Moto { process, port };
-        eventually("moto listens", || TcpStream::connect(("127.0.0.1", port)).ok());
-        moto
-    }
-
-    fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
-    }
-
-    /// Asks S3 behind everybody's back: the code and the body. The emulator looks at no signature, only for whom it is.
-    fn s3(&self, method: &str, path: &str) -> (u16, String) {
-        let url = format!("{}/{path}", self.url());
-        let scope = "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
-        let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
-        let request = ureq::http::Request::builder().method(method).uri(url).header("authorization", scope);
-        let mut answer = agent.run(request.body(()).unwrap()).unwrap();
-        let body = answer.body_mut().read_to_string().unwrap();
-        (answer.status().as_u16(), body)
-    }
-}
-
-impl Drop for Moto {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn server(moto: &Moto) -> Server {
-    Server::start_with(|_| {
-        let flags =
-            ["--aws-endpoint-url", &moto.url(), "--aws-region", "us-east-1", "--aws-own-credentials-only"];
-        flags.map(str::to_owned).to_vec()
-    })
-}
-
-/// A control plane with credentials of its own.
-fn control_plane(server: &Server, name: &str) -> ControlPlane {
-    let plane = ControlPlane::create(server, name);
-    good(&plane, &["create", "namespace", "ack-system"], "");
-    let keys = ["--from-literal=AWS_ACCESS_KEY_ID=key", "--from-literal=AWS_SECRET_ACCESS_KEY=hidden"];
-    good(
-        &plane,
-        &["create", "secret", "generic", "aws-credentials", "-n", "ack-system", keys[0], keys[1]],
-        "",
-    );
-    plane
-}
-
-fn resource(service: &str, kind: &str, name: &str, annotations: Value, spec: Value) -> String {
-    json!({
-        "apiVersion": format!("{service}.services.k8s.aws/v1alpha1"), "kind": kind,
-        "metadata": {"name": name, "annotations": annotations}, "spec": spec,
-    })
-    .to_string()
-}
-
-fn bucket(name: &str, annotations: Value, spec: Value) -> String {
-    resource("s3", "Bucket", name, annotations, spec)
-}
-
-fn synced(plane: &ControlPlane, kind: &str, name: &str) -> Value {
-    eventually(&format!("{kind} {name} is synced"), || {
-        Some(object(plane, kind, name)).filter(|object| is_true(object, "ACK.ResourceSynced"))
-    })
-}
 
 /// What `hangar plan` says of an object.
 fn plan(plane: &ControlPlane, moto: &Moto, object: &str) -> String {
@@ -232,12 +149,7 @@ fn control_planes_have_regions_and_credentials_of_their_own() {
     assert!(told.contains("aws-credentials"), "{told}");
     // What was never made goes at once; and credentials that come later are noticed.
     good(&none, &["create", "namespace", "ack-system"], "");
-    let keys = ["--from-literal=AWS_ACCESS_KEY_ID=key", "--from-literal=AWS_SECRET_ACCESS_KEY=hidden"];
-    good(
-        &none,
-        &["create", "secret", "generic", "aws-credentials", "-n", "ack-system", keys[0], keys[1]],
-        "",
-    );
+    give_credentials(&none, "key", "hidden");
     let told = eventually("an answer of AWS", || {
         let now = object(&none, "queue", "q");
         let settled = is_true(&now, "ACK.ResourceSynced") || is_true(&now, "ACK.Terminal");

@@ -3,7 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
+mod accounts;
 mod aws;
+mod foresight;
+mod import;
+mod mistakes;
+mod moto;
 mod terraform;
 
 use std::io::Write as _;

@@ -147,7 +147,8 @@ mod tests {
         check("s3", "Bucket", json!({"Buckets": [{"Name": "b"}]}), json!({"name": "b"}), json!({}), None);
         check("sqs", "Queue", json!({"QueueUrls": ["u"]}), json!({}), json!({"queueURL": "u"}), None);
         check("dynamodb", "Table", json!({"TableNames": ["t"]}), json!({"tableName": "t"}), json!({}), None);
-        check("sns", "Topic", json!({"Topics": [{"TopicArn": "a"}]}), json!({}), json!({}), Some("a"));
+        let topics = json!({"Topics": [{"TopicArn": "a"}]});
+        check("sns", "Topic", topics, json!({}), json!({"topicARN": "a"}), Some("a"));
         check("iam", "Role", json!({"Roles": [{"RoleName": "r"}]}), json!({"name": "r"}), json!({}), None);
         check("ec2", "VPC", json!({"Vpcs": [{"VpcId": "v"}]}), json!({}), json!({"vpcID": "v"}), None);
         check("kms", "Key", json!({"Keys": [{"KeyId": "k"}]}), json!({}), json!({"keyID": "k"}), None);
