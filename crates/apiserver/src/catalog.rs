@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use async_trait::async_trait;
 use objects::Value;
 use sha2::{Digest, Sha256};
 
@@ -24,6 +25,24 @@ pub struct Offer {
     pub schema: MakeSchema,
     /// Stands for the content of the schemas: another one whenever they are.
     pub fingerprint: [u8; 32],
+}
+
+/// The say of a source in edits and deletions of objects of its kinds: after their schemas, before anything is stored.
+#[async_trait]
+pub trait Review: Send + Sync {
+    /// Refuses the write in a sentence. Without a new object it is a deletion. Asked about all but writes of the
+    /// status, so it has to be quick about most.
+    async fn review(&self, control_plane: &str, old: &Value, new: Option<&Value>) -> Result<(), String>;
+}
+
+/// Who is asked about writes of a kind, if anybody is.
+#[derive(Clone, Default)]
+pub struct Reviewer(pub(crate) Option<Arc<dyn Review>>);
+
+impl std::fmt::Debug for Reviewer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "reviewed" } else { "not reviewed" })
+    }
 }
 
 /// The definitions of one source, such as `aws`.
@@ -47,6 +66,15 @@ pub struct Catalogs(ArcSwap<Offered>);
 impl Catalogs {
     /// Offers these definitions in the place of all that the source offered before.
     pub fn offer(&self, source: &str, offers: Vec<Offer>) {
+        self.set(source, offers, &Reviewer::default());
+    }
+
+    /// The same, of a source that has a say in writes of its kinds.
+    pub fn offer_reviewed(&self, source: &str, offers: Vec<Offer>, review: Arc<dyn Review>) {
+        self.set(source, offers, &Reviewer(Some(review)));
+    }
+
+    fn set(&self, source: &str, offers: Vec<Offer>, reviewer: &Reviewer) {
         let mut hash = Sha256::new();
         let mut rows = ByResource::default();
         for mut offer in offers {
@@ -60,7 +88,7 @@ impl Catalogs {
                 of_version.update(version);
                 CustomSchema::made(&of_version.finalize().into(), Box::new(move || make(&version_name)))
             };
-            rows.extend(definition_rows(&offer.definition, schema));
+            rows.extend(definition_rows(&offer.definition, reviewer, schema));
         }
         let catalog = Arc::new(Catalog { name: source.to_owned(), rows, hash: hash.finalize().into() });
         self.0.rcu(|now| {
@@ -143,6 +171,41 @@ mod tests {
 
         fixture.engine.planes.catalogs.offer("test", Vec::new());
         assert_eq!(fixture.ask("a", "GET", BUCKETS, "").await.0, 404);
+    }
+
+    /// Specs stay as they are, and so do objects.
+    struct Strict;
+
+    #[async_trait]
+    impl Review for Strict {
+        async fn review(&self, control_plane: &str, old: &Value, new: Option<&Value>) -> Result<(), String> {
+            assert_eq!(control_plane, "a");
+            match new {
+                Some(new) if old["spec"] == new["spec"] => Ok(()),
+                Some(_) => Err("it is to stay as it is".into()),
+                None => Err("it is to stay".into()),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_source_has_a_say_in_writes() {
+        let fixture = Fixture::new().await;
+        fixture.engine.planes.catalogs.offer_reviewed("test", offers(Arc::default()), Arc::new(Strict));
+        let body = r#"{"apiVersion":"s3.example.com/v1","kind":"Bucket","metadata":{"name":"b"},"spec":{"name":"x"}}"#;
+        assert_eq!(fixture.ask("a", "POST", BUCKETS, body).await.0, 201);
+        let path = format!("{BUCKETS}/b");
+        let (code, answer) = fixture.ask("a", "PUT", &path, &body.replace("\"x\"", "\"y\"")).await;
+        assert_eq!(code, 403, "{answer}");
+        let says = r#"buckets.s3.example.com \"b\" is forbidden: it is to stay as it is"#;
+        assert!(answer.contains(says), "{answer}");
+        let labelled = body.replace(r#""name":"b""#, r#""name":"b","labels":{"a":"b"}"#);
+        assert_eq!(fixture.ask("a", "PUT", &path, &labelled).await.0, 200);
+        for what in [path.as_str(), BUCKETS] {
+            let (code, answer) = fixture.ask("a", "DELETE", what, "").await;
+            assert!(code == 403 && answer.contains("it is to stay"), "{answer}");
+        }
+        assert_eq!(fixture.ask("a", "GET", &path, "").await.0, 200);
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ use schemas::{Cursor, Schema};
 use sha2::{Digest, Sha256};
 use wire::protobuf::Kind;
 
-use crate::catalog::Offered;
+use crate::catalog::{Offered, Reviewer};
 use crate::codec::SchemaTag;
 
 /// One resource in one version, with what the server knows to do about it.
@@ -45,6 +45,8 @@ pub struct CustomVersion {
     /// The version's own part of the definition: schema, columns, subresources.
     pub version: Value,
     pub schema: Arc<CustomSchema>,
+    /// Who else has a say in writes, where the definition is offered.
+    pub reviewer: Reviewer,
 }
 
 /// A definition as its rows share it.
@@ -240,7 +242,7 @@ impl Surface {
             let source = of_name.next().and_then(|version| version.pointer("/schema/openAPIV3Schema"));
             CustomSchema::shared(source.unwrap_or(&Value::Null))
         };
-        for (id, row) in definition_rows(&object, schema) {
+        for (id, row) in definition_rows(&object, &Reviewer::default(), schema) {
             self.own.insert((id.0.clone(), id.2.clone()));
             self.custom.insert(id, row);
         }
@@ -294,6 +296,7 @@ impl Surface {
 /// The rows a definition makes: one for each served version.
 pub(crate) fn definition_rows(
     object: &Value,
+    reviewer: &Reviewer,
     schema: impl Fn(&str) -> Arc<CustomSchema>,
 ) -> Vec<((CompactString, CompactString, CompactString), Arc<Row>)> {
     let none = Vec::new();
@@ -320,6 +323,7 @@ pub(crate) fn definition_rows(
                 definition: definition.clone(),
                 version: without_schema(version),
                 schema: schema(&ty.version),
+                reviewer: reviewer.clone(),
             }),
             ty: Arc::new(ty),
         };

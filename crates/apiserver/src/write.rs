@@ -248,6 +248,7 @@ async fn replace(
     invalid(call, &new, validate_change(call, &new, old, update.part))?;
     admit::validate(call, &new, change).await?;
     if update.part == Part::Main {
+        admit::review(call, old, Some(&new)).await?;
         row.behaviour.warnings(&new).into_iter().for_each(|warning| call.warn(warning));
     }
 

@@ -127,6 +127,19 @@ pub trait Dialect: Send + Sync + 'static {
 
     fn dependable(&self, object: &Value) -> Dependable;
 
+    /// Why an object must not be deleted, if that is refused when it is asked for.
+    fn forbids_deletion(&self, object: &Value) -> Option<String> {
+        let _ = object;
+        None
+    }
+
+    /// What to say to an edit if it turns out that the resource would have to be replaced; none if that is no reason
+    /// to refuse it.
+    fn forbids_replacement(&self, old: &Value, new: &Value) -> Option<String> {
+        let _ = (old, new);
+        None
+    }
+
     /// A merge patch of the object that takes note of an adoption, such as an annotation.
     fn adopted(&self, object: &Value) -> Value;
 

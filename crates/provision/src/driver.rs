@@ -16,6 +16,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use objects::{CompactString, Value};
+use runtime::Key;
 
 use crate::calls::Calls;
 use crate::facts::Facts;
@@ -134,7 +135,7 @@ impl Record {
     /// Puts another record over this one, but for its status.
     pub(crate) fn add(&mut self, other: Record) {
         if other.spec.is_object() {
-            objects::patch::merge(&mut self.spec, &other.spec);
+            combine(&mut self.spec, other.spec);
         }
         self.annotations.extend(other.annotations);
     }
@@ -147,6 +148,18 @@ impl Record {
             objects::patch::merge(status, &self.status);
         }
         std::mem::take(status)
+    }
+}
+
+/// Makes one merge patch of two: what either takes away is still taken away.
+fn combine(patch: &mut Value, other: Value) {
+    match (patch, other) {
+        (Value::Object(fields), Value::Object(others)) => {
+            for (field, value) in others {
+                combine(fields.entry(field).or_insert(Value::Null), value);
+            }
+        }
+        (patch, other) => *patch = other,
     }
 }
 
@@ -227,6 +240,17 @@ pub trait Driver: Send + Sync + 'static {
 
     /// None if the kind is not (or no longer) served.
     fn facts(&self, kind: &str) -> Option<Arc<Facts>>;
+
+    /// Objects that an object takes values from, beside those that the references of its kind name.
+    fn refers_to(&self, object: &Value) -> Vec<Key> {
+        let _ = object;
+        Vec::new()
+    }
+
+    /// Whether [`Driver::refers_to`] may name anything: then objects of all kinds are asked for it.
+    fn refers_freely(&self) -> bool {
+        false
+    }
 
     /// Finds account, region, credentials or provider configuration for an object, and what to call them with.
     /// Called in every pass: keep connections, and drop those that nobody asked for in a while.
@@ -336,5 +360,30 @@ pub trait Driver: Send + Sync + 'static {
     ) -> LateInitialization {
         let _ = (subject, observed);
         LateInitialization::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn two_patches_as_one() {
+        for (patch, other, expected) in [
+            (json!(null), json!({"a": null}), json!({"a": null})),
+            (
+                json!({"a": 1, "b": {"c": 1}}),
+                json!({"b": {"d": null}}),
+                json!({"a": 1, "b": {"c": 1, "d": null}}),
+            ),
+            (json!({"a": {"b": 1}}), json!({"a": null}), json!({"a": null})),
+            (json!({"a": null}), json!({"a": {"b": 1}}), json!({"a": {"b": 1}})),
+        ] {
+            let mut made = patch.clone();
+            combine(&mut made, other);
+            assert_eq!(made, expected, "{patch}");
+        }
     }
 }

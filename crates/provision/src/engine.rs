@@ -19,6 +19,7 @@ use crate::intent;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::pass::Pass;
+use crate::pass::order::Referring;
 use crate::plan::{Preview, guard};
 use crate::policies;
 use crate::reading::{Dependants, FleetSource, Reader};
@@ -70,6 +71,9 @@ impl Watched {
 /// forgotten is looked at once too often.
 const SEEN: usize = 65_536;
 
+/// Places of which it is remembered who refers to what there.
+const REFERRING: usize = 256;
+
 /// The reconcile of all kinds of one driver. Cheap to clone.
 pub struct Engine<D: Driver>(Arc<Shared<D>>);
 
@@ -79,6 +83,8 @@ pub(crate) struct Shared<D: Driver> {
     pub limits: Arc<Limits>,
     pub metrics: Arc<Metrics>,
     dependants: Dependants,
+    /// Who refers to what, by control plane and by namespace or kind, and as of when.
+    pub referring: Cache<(CompactString, CompactString), (jiff::Timestamp, Arc<Referring>)>,
     seen: Cache<(CompactString, Key), Seen>,
 }
 
@@ -90,6 +96,25 @@ struct Seen {
     metadata: u64,
     /// Of everything that others may refer to.
     content: u64,
+    intent: Open,
+}
+
+/// Whether an intent is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Open {
+    No,
+    Yes,
+    /// And the object says that it will never be known what became of it.
+    Unknown,
+}
+
+fn open_intent(object: &Value) -> Open {
+    if meta::annotation(object, intent::ANNOTATION).is_none() {
+        return Open::No;
+    }
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    let says = |one: &Value| one["message"].as_str().is_some_and(|text| text.contains(intent::UNKNOWN));
+    if conditions.into_iter().flatten().any(says) { Open::Unknown } else { Open::Yes }
 }
 
 impl<D: Driver> Clone for Engine<D> {
@@ -112,7 +137,8 @@ impl<D: Driver> Engine<D> {
     /// Limits and metrics are shared by the engines of all drivers.
     pub fn new(driver: Arc<D>, settings: Settings, limits: Arc<Limits>, metrics: Arc<Metrics>) -> Engine<D> {
         let (dependants, seen) = (Dependants::default(), Cache::new(SEEN));
-        Engine(Arc::new(Shared { driver, settings, limits, metrics, dependants, seen }))
+        let referring = Cache::new(REFERRING);
+        Engine(Arc::new(Shared { driver, settings, limits, metrics, dependants, referring, seen }))
     }
 
     pub fn driver(&self) -> &Arc<D> {
@@ -140,7 +166,7 @@ impl<D: Driver> Engine<D> {
     }
 
     /// The facts of an object's kind, which is known by its group and its own name.
-    fn facts_of(&self, object: &Value) -> Option<Arc<crate::Facts>> {
+    pub(crate) fn facts_of(&self, object: &Value) -> Option<Arc<crate::Facts>> {
         let group = meta::api_version(object).split_once('/').map_or("", |(group, _)| group);
         let driver = &self.0.driver;
         let mut all = driver.kinds().into_iter().filter_map(|kind| driver.facts(&kind));
@@ -159,7 +185,9 @@ impl<D: Driver> Engine<D> {
         };
         let Some(before) = before else { return true };
         let applied = Applied::of(now).generation == Some(after.generation);
-        before.metadata != after.metadata || (before.generation != after.generation && !applied)
+        // Nobody but a user closes an intent whose outcome will never be known.
+        let answered = before.intent == Open::Unknown && after.intent == Open::No;
+        before.metadata != after.metadata || answered || (before.generation != after.generation && !applied)
     }
 
     /// Whether a change of an object matters to those that refer to it.
@@ -206,6 +234,7 @@ fn seen(object: &Value) -> Seen {
         generation: meta::generation(object),
         metadata: hash(others.chain(labels).chain([deleting.clone()])),
         content: hash(top.chain(status).chain([deleting])),
+        intent: open_intent(object),
     }
 }
 

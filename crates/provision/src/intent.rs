@@ -12,6 +12,10 @@ use serde::{Deserialize, Serialize};
 /// Where an open intent stands.
 pub const ANNOTATION: &str = "hangar.dev/intent";
 
+/// The code of a failure that says that the outcome of an intent will never be known; see
+/// [`crate::Recovery::Unknown`].
+pub const UNKNOWN: &str = "UnknownOutcome";
+
 /// What is being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -29,6 +29,7 @@ pub mod plan;
 pub mod policies;
 pub mod reading;
 mod references;
+pub mod review;
 pub mod secrets;
 #[cfg(test)]
 mod tests;
@@ -48,4 +49,5 @@ pub use limits::{LimitKey, Limits, Pace};
 pub use metrics::Metrics;
 pub use plan::{Change, Plan, Preview};
 pub use reading::{Dependants, Reader};
+pub use review::Reviewing;
 pub use secrets::Secrets;

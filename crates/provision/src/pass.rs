@@ -9,6 +9,7 @@
 mod changing;
 mod deleting;
 mod making;
+pub(crate) mod order;
 mod preview;
 mod telling;
 

@@ -21,6 +21,8 @@ pub const APPROVAL: &str = "hangar.dev/approval";
 pub const APPROVED: &str = "hangar.dev/approved-plan";
 /// `refuse`, `delete-first` or `create-first`.
 pub const REPLACE_POLICY: &str = "hangar.dev/replace-policy";
+/// `any`: deleted although other objects still refer to it.
+pub const DELETION_ORDER: &str = "hangar.dev/deletion-order";
 /// Written by the engine: what was last made so.
 pub const APPLIED: &str = "hangar.dev/applied";
 
@@ -78,6 +80,8 @@ pub struct Controls {
     pub approved: Option<String>,
     /// None: as the dialect says.
     pub replace: Option<ReplacePolicy>,
+    /// Goes without waiting for those that refer to it.
+    pub any_order: bool,
 }
 
 fn unknown(annotation: &str, value: &str, known: &str) -> Failure {
@@ -121,6 +125,7 @@ impl Controls {
             approval,
             approved: get(APPROVED).map(str::to_owned),
             replace,
+            any_order: get(DELETION_ORDER) == Some("any"),
         })
     }
 }

@@ -127,10 +127,15 @@ impl<'a> Reader<'a> {
     /// An object that matters: when it comes, changes or goes, the object that this is read for is looked at again.
     pub async fn get(&self, kind: &str, namespace: &str, name: &str) -> Result<Option<Value>, Failure> {
         let key = Key::new(kind, namespace, name);
+        self.note(&key);
+        Ok(self.source.get(&key).await?)
+    }
+
+    /// Has changes of an object wake the one that this is read for.
+    pub fn note(&self, key: &Key) {
         if let Some((dependants, dependant)) = self.noting {
             dependants.note(self.control_plane, key.clone(), dependant);
         }
-        Ok(self.source.get(&key).await?)
     }
 
     /// An object as it is now; its changes are noticed at the next look.

@@ -1,6 +1,7 @@
 //! References between objects: replaced by values before anything is planned, and never written back.
 
 use objects::{Value, meta};
+use runtime::Key;
 
 use crate::dialect::{Advisory, Dependable, ReferencesState};
 use crate::facts::{Facts, Reference};
@@ -143,6 +144,24 @@ impl Resolver<'_> {
             }
         })
     }
+}
+
+/// The objects that the references of an object name.
+pub(crate) fn targets(facts: &Facts, object: &Value) -> Vec<Key> {
+    let mut found = Vec::new();
+    for reference in &facts.references {
+        for pointer in paths::places(object, &reference.reference) {
+            let names = object.pointer(&pointer).unwrap_or(&Value::Null);
+            let each = names.as_array().map_or(std::slice::from_ref(names), Vec::as_slice);
+            found.extend(each.iter().filter_map(|one| {
+                let text =
+                    |field: &str| one.get("from")?.get(field)?.as_str().filter(|text| !text.is_empty());
+                let namespace = text("namespace").unwrap_or_else(|| meta::namespace(object));
+                Some(Key::new(reference.kind.clone(), namespace, text("name")?))
+            }));
+        }
+    }
+    found
 }
 
 /// Takes out of a patch of the spec what came from references and secrets: the object keeps the reference.

@@ -102,6 +102,13 @@ pub async fn validate(call: &Call, object: &Value, change: Change<'_>) -> Result
     Ok(())
 }
 
+/// What the source of an offered kind says about an edit of one of its objects, or about a deletion.
+pub async fn review(call: &Call, old: &Value, new: Option<&Value>) -> Result<(), Failure> {
+    let Some(review) = call.row.custom().and_then(|custom| custom.reviewer.0.as_ref()) else { return Ok(()) };
+    let reviewed = review.review(&call.plane.name, old, new).await;
+    reviewed.map_err(|why| refused(call, old, Refusal::new(why)))
+}
+
 /// Plugins that may refuse a deletion.
 pub async fn validate_delete(call: &Call, object: &Value) -> Result<(), Failure> {
     let resource = call.group_resource();

@@ -95,6 +95,7 @@ pub async fn delete_object(call: &Call, name: &str, options: &DeleteOptions) -> 
         let Some(current) = read::current(call, name).await? else { return Err(call.not_found(name)) };
         check_preconditions(call, name, &current, options)?;
         admit::validate_delete(call, &current.value).await?;
+        admit::review(call, &current.value, None).await?;
         if let Some(deleted) = delete_once(call, name, current, options).await? {
             return Ok(deleted);
         }

@@ -1,5 +1,7 @@
 //! Deleting a resource, and letting go of its object.
 
+use std::time::Duration;
+
 use objects::meta;
 use serde_json::json;
 
@@ -11,9 +13,18 @@ use crate::intent;
 use crate::machine::State;
 use crate::policies::DeletionPolicy;
 
+/// What waits for others is woken when one of them goes; looked at all the same.
+const NEEDED: Duration = Duration::from_secs(30);
+
 impl<D: Driver> Pass<'_, D> {
     /// Makes the changes without which the resource cannot be deleted, and no others.
     pub(super) async fn before_delete(&mut self) -> Step {
+        if self.observed.is_some()
+            && let Some(message) = self.needed_by().await?
+        {
+            self.verdict = Verdict::Deleting { message, after: NEEDED };
+            return Ok(State::Tell);
+        }
         let Some(observed) = &self.observed else { return Ok(State::Release) };
         let fields = &self.facts.before_delete;
         if fields.is_empty() {

@@ -58,7 +58,7 @@ impl<D: Driver> Pass<'_, D> {
             }
             Recovery::Unknown(why) => {
                 let why = format!("{why}. If nothing was made, remove the annotation {}", intent::ANNOTATION);
-                Err(Failure::new(Class::Terminal, "UnknownOutcome", why).into())
+                Err(Failure::new(Class::Terminal, intent::UNKNOWN, why).into())
             }
         }
     }

@@ -41,7 +41,10 @@ impl<D: Driver> Pass<'_, D> {
             Decision::NotFound(why) => return Err(Failure::recoverable(why).into()),
             Decision::Taken => return Err(Failure::new(Class::Exists, "", "Resource already exists").into()),
             Decision::ReportGone => preview.remarks.push("the resource is gone".to_owned()),
-            Decision::Go(State::BeforeDelete) => preview.verb = Verb::Delete,
+            Decision::Go(State::BeforeDelete) => {
+                preview.verb = Verb::Delete;
+                preview.remarks.extend(self.needed_by().await?);
+            }
             Decision::Go(State::Release) => preview.verb = Verb::Release,
             Decision::Go(State::Adopt { then_update: false }) => preview.verb = Verb::Adopt,
             Decision::Go(_) => self.foresee_changes(&mut preview).await?,

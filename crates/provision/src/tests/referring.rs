@@ -45,12 +45,51 @@ async fn references_that_cannot_be() {
     // Cured, it cures its dependant.
     f.edit(TOKENS, "broken", json!({"size": 1})).await;
     f.synced(MARKS, "child").await;
-    // What goes does not wait for others.
+    // What goes does not wait for what it refers to.
+    f.annotate(TOKENS, "broken", json!({policies::DELETION_ORDER: "any"})).await;
     f.delete(TOKENS, "broken").await;
     f.gone(TOKENS, "broken").await;
     f.delete(MARKS, "child").await;
     f.gone(MARKS, "child").await;
     assert!(f.cloud.of("child").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_refer_to_goes_after_them() {
+    let f = Fixture::new().await;
+    f.make(TOKENS, "mother", json!({}), json!({})).await;
+    for name in ["one", "two"] {
+        f.make(MARKS, name, json!({}), json!({"parentRef": parent("mother")})).await;
+        f.synced(MARKS, name).await;
+    }
+    f.delete(TOKENS, "mother").await;
+    f.told(TOKENS, "mother", "ACK.ResourceSynced", "False", "default/one, ").await;
+    assert_eq!(f.cloud.of("mother").len(), 1);
+    f.delete(MARKS, "one").await;
+    f.gone(MARKS, "one").await;
+    f.told(TOKENS, "mother", "ACK.ResourceSynced", "False", "default/two still refers to it").await;
+    // One that refers to something else now does not count.
+    f.edit(MARKS, "two", json!({"parentRef": null, "parentID": "other"})).await;
+    f.gone(TOKENS, "mother").await;
+    assert!(f.cloud.of("mother").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_circle_is_no_deadlock() {
+    let f = Fixture::new().await;
+    f.make(TOKENS, "egg", json!({}), json!({})).await;
+    f.synced(TOKENS, "egg").await;
+    f.make(TOKENS, "hen", json!({}), json!({"parentRef": parent("egg")})).await;
+    f.synced(TOKENS, "hen").await;
+    f.edit(TOKENS, "egg", json!({"parentRef": parent("hen")})).await;
+    f.synced(TOKENS, "egg").await;
+    for name in ["egg", "hen"] {
+        f.delete(TOKENS, name).await;
+    }
+    for name in ["egg", "hen"] {
+        f.gone(TOKENS, name).await;
+        assert!(f.cloud.of(name).is_empty());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
