@@ -2,6 +2,7 @@
 
 pub mod aws;
 pub mod foresight;
+mod s3_state;
 pub mod terraform;
 
 use std::sync::Arc;

@@ -35,6 +35,7 @@ mod log;
 mod partitions;
 mod readers;
 mod schema;
+mod session;
 mod snapshot;
 mod statements;
 mod store;
@@ -45,4 +46,5 @@ mod writer;
 
 pub use address::AddressError;
 pub use connection::OpenError;
+pub use session::{Session, connect, needs_files, words};
 pub use store::{Options, Postgres};

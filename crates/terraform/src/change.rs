@@ -112,6 +112,11 @@ pub fn without_write_only(block: &Block, value: Value) -> Value {
     rewrite(block, value, &|member, value| if member.write_only { Value::Null } else { value })
 }
 
+/// A value with all that nobody is to see taken out.
+pub fn without_secrets(block: &Block, value: Value) -> Value {
+    rewrite(block, value, &|member, value| if member.is_secret() { Value::Null } else { value })
+}
+
 /// Applies a change to every member, the inner ones first.
 fn rewrite(block: &Block, value: Value, change: &dyn Fn(&Member, Value) -> Value) -> Value {
     let Value::Fields(fields) = value else { return value };

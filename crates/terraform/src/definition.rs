@@ -86,6 +86,7 @@ fn whole(own: Map<String, Json>, required: &[&str]) -> Json {
         ("secretRef".to_owned(), reference.clone()),
         ("backendRef".to_owned(), reference),
         ("references".to_owned(), crate::driver::referring::schema()),
+        ("outputs".to_owned(), crate::driver::outputs::schema()),
         ("terminationPolicy".to_owned(), json!({"type": "string", "enum": ["", "Delete", "DoNotTerminate"]})),
         ("updatePolicy".to_owned(), json!({"type": "string", "enum": ["", "Destroy", "DoNotDestroy"]})),
     ]);

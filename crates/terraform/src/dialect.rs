@@ -16,6 +16,10 @@ use serde_json::json;
 pub const IMPORT_ID: &str = "hangar.dev/import-id";
 /// The same by identity: a JSON object, for providers that know identities.
 pub const IMPORT_IDENTITY: &str = "hangar.dev/import-identity";
+/// A Secret with an instance of a state file under `instance`: what is to be taken over, as Terraform left it.
+pub const IMPORT_STATE: &str = "hangar.dev/import-state";
+/// The name of a Secret that is to hold the resource as Terraform would have it: `main.tf` and `terraform.tfstate`.
+pub const EXPORT_STATE: &str = "hangar.dev/export-state";
 /// `delete` or `retain`: what becomes of the resource when its object is deleted.
 pub const DELETION_POLICY: &str = "hangar.dev/deletion-policy";
 /// `"true"`: the resource is only looked at.
@@ -33,10 +37,27 @@ fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// As Kubeform's messages begin: `instance "default/one"`.
+fn named(object: &Value) -> String {
+    let (kind, namespace, name) = (meta::kind(object), meta::namespace(object), meta::name(object));
+    format!("{} {:?}", kind.to_lowercase(), format!("{namespace}/{name}"))
+}
+
 /// Whether a resource is to be taken over that the object names.
 pub(crate) fn imports(object: &Value) -> bool {
-    let annotated = [IMPORT_ID, IMPORT_IDENTITY].iter().any(|name| meta::annotation(object, name).is_some());
+    let annotated = [IMPORT_ID, IMPORT_IDENTITY, IMPORT_STATE]
+        .iter()
+        .any(|name| meta::annotation(object, name).is_some());
     annotated || !text(object, "/spec/resource/id").is_empty()
+}
+
+/// Whether what is taken over is as it should be: nothing else is wished, or it comes as Terraform left it.
+fn is_blank(object: &Value) -> bool {
+    if meta::annotation(object, IMPORT_STATE).is_some() {
+        return true;
+    }
+    let wishes = object.pointer("/spec/resource").and_then(Value::as_object);
+    wishes.is_none_or(|wishes| wishes.keys().all(|field| field == "id"))
 }
 
 impl Dialect for Kubeform {
@@ -58,7 +79,10 @@ impl Dialect for Kubeform {
         Ok(Policies {
             read_only: meta::annotation(object, OBSERVE_ONLY) == Some("true"),
             // Not found is the provider's to say, and an error: nothing is made in its place.
-            adoption: (!managed && imports(object)).then_some(Adoption::AdoptOrCreate),
+            adoption: (!managed && imports(object)).then(|| match is_blank(object) {
+                true => Adoption::Adopt,
+                false => Adoption::AdoptOrCreate,
+            }),
             deletion,
             replace,
             ..Policies::default()
@@ -76,6 +100,23 @@ impl Dialect for Kubeform {
             "Failed" => Dependable::NotYet(format!("{kind} {name} has failed")),
             _ => Dependable::NotYet(format!("{kind} {name} is not there yet")),
         }
+    }
+
+    fn forbids_deletion(&self, object: &Value) -> Option<String> {
+        (text(object, "/spec/terminationPolicy") == "DoNotTerminate").then(|| {
+            let what = named(object);
+            format!("{what} can't be terminated. To delete, change spec.terminationPolicy to Delete")
+        })
+    }
+
+    fn forbids_replacement(&self, old: &Value, new: &Value) -> Option<String> {
+        // Before it is there, everything can be changed.
+        let made = !text(old, "/spec/resource/id").is_empty();
+        let edited = old.pointer("/spec/resource") != new.pointer("/spec/resource");
+        (made && edited && text(new, "/spec/updatePolicy") == "DoNotDestroy").then(|| {
+            let what = named(new);
+            format!("{what} immutable field can't be updated. To update, change spec.updatePolicy to Destroy")
+        })
     }
 
     fn adopted(&self, _: &Value) -> Value {
@@ -249,8 +290,13 @@ mod tests {
             Policies { replace: ReplacePolicy::Refuse, ..plain.clone() },
         );
         let adopts = Policies { adoption: Some(Adoption::AdoptOrCreate), ..plain.clone() };
-        check(json!({"spec": {"resource": {"id": "x"}}}), adopts.clone());
-        check(json!({"metadata": {"annotations": {IMPORT_ID: "x"}}}), adopts);
+        check(json!({"spec": {"resource": {"id": "x", "size": 1}}}), adopts.clone());
+        let annotations = json!({"annotations": {IMPORT_ID: "x"}});
+        check(json!({"metadata": annotations, "spec": {"resource": {"size": 1}}}), adopts);
+        // Without a wish, what is there is as it should be.
+        let as_it_is = Policies { adoption: Some(Adoption::Adopt), ..plain.clone() };
+        check(json!({"metadata": annotations}), as_it_is.clone());
+        check(json!({"spec": {"resource": {"id": "x"}}}), as_it_is);
         // What Kubeform made is ours already.
         let finalizers = json!(["shelf.kubeform.com/finalizer"]);
         check(

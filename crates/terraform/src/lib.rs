@@ -8,11 +8,13 @@
 //!
 //! Not here: the reconcile (`provision` has one for all clouds), HTTP, and configuration files.
 
+pub mod backend;
 pub mod change;
 pub mod definition;
 pub mod diagnostic;
 pub mod dialect;
 pub mod driver;
+pub mod hcl;
 pub mod names;
 pub mod plugin;
 pub mod protocol;

@@ -72,6 +72,9 @@ pub struct Providers {
     /// The mirror of those that name none.
     pub directory: Option<PathBuf>,
     pub changed: Changed,
+    /// Whether it says in the status what it finds. One of all processes on a store does; the others serve what that
+    /// one found.
+    pub tells: bool,
 }
 
 /// The definition of the kind.
@@ -134,12 +137,15 @@ pub async fn serve(
     registry: &Registry,
     pool: &Pool,
     name: &str,
+    source: Option<&str>,
     launch: Launch,
     digest: String,
 ) -> Result<usize, crate::plugin::PluginError> {
     let catalogue = pool.catalogue(&launch, &digest).await?;
     let types = catalogue.resource_types().count();
-    registry.set(Served { name: name.to_owned(), launch, digest, catalogue });
+    let address =
+        Address::parse(source.unwrap_or(name)).map_or_else(|_| name.to_owned(), |one| one.to_string());
+    registry.set(Served { name: name.to_owned(), address, launch, digest, catalogue });
     Ok(types)
 }
 
@@ -149,7 +155,7 @@ pub async fn serve_directory(registry: &Registry, pool: &Pool, directory: &Path)
         let served = async {
             let found = source::at_path(&program).await.map_err(|error| error.to_string())?;
             let launch = Launch::new(found.program);
-            serve(registry, pool, &name, launch, found.digest).await.map_err(|error| error.to_string())
+            serve(registry, pool, &name, None, launch, found.digest).await.map_err(|error| error.to_string())
         };
         match served.await {
             Ok(types) => tracing::info!(provider = name, types, "provider served"),
@@ -182,6 +188,31 @@ impl Providers {
         source::from_mirror(&mirror, &wanted, &self.cache).await
     }
 
+    /// Serves what another process found and said.
+    async fn follow(&self, object: &Json) -> Next {
+        let conditions = object.pointer("/status/conditions").and_then(Json::as_array);
+        let ready =
+            conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True");
+        let same = object.pointer("/status/observedGeneration") == Some(&json!(meta::generation(object)));
+        if !ready || !same {
+            return Next::Done;
+        }
+        match self.ready(object).await {
+            Ok(_) => {
+                (self.changed)();
+                Next::Done
+            }
+            Err(error) => {
+                tracing::warn!(
+                    provider = meta::name(object),
+                    error,
+                    "a provider that others serve cannot be served"
+                );
+                Next::Backoff
+            }
+        }
+    }
+
     async fn ready(&self, object: &Json) -> Result<Json, String> {
         let wrong = |error: serde_json::Error| format!("spec: {error}");
         let spec: Spec = serde_json::from_value(object["spec"].clone()).map_err(wrong)?;
@@ -194,7 +225,8 @@ impl Providers {
         launch.arguments = spec.arguments;
         launch.memory = spec.memory_limit;
         launch.log = spec.log_level;
-        let types = serve(&self.registry, &self.pool, meta::name(object), launch, found.digest.clone()).await;
+        let (name, source) = (meta::name(object), spec.source.as_deref());
+        let types = serve(&self.registry, &self.pool, name, source, launch, found.digest.clone()).await;
         let types = types.map_err(|error| error.to_string())?;
         let mut status = json!({"digest": format!("sha256:{}", found.digest), "types": types});
         if let Some(version) = &found.version {
@@ -226,7 +258,7 @@ impl Controller for Providers {
             }
             _ => true,
         };
-        if event.control_plane == self.hosting.as_str() && edited(event) {
+        if event.control_plane == self.hosting.as_str() && (!self.tells || edited(event)) {
             triggers.now(event.key.clone());
         }
     }
@@ -241,6 +273,9 @@ impl Controller for Providers {
             }
             return Ok(Next::Done);
         };
+        if !self.tells {
+            return Ok(self.follow(&object).await);
+        }
         let outcome = self.ready(&object).await;
         let (mut status, ready, message) = match outcome {
             Ok(status) => (status, "True", "The kinds of the provider are served".to_owned()),

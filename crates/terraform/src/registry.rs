@@ -3,7 +3,7 @@
 //! One table for all tenants, replaced as a whole when a provider comes, changes or goes. A kind costs a row; its
 //! schema stays in the provider's catalogue until somebody uses it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -22,6 +22,8 @@ use crate::plugin::{Catalogue, Launch};
 pub struct Served {
     /// As its `Provider` object is called.
     pub name: String,
+    /// As Terraform calls it: `registry.terraform.io/linode/linode`.
+    pub address: String,
     pub launch: Launch,
     /// Of the content of its program.
     pub digest: String,
@@ -51,15 +53,15 @@ pub struct Offer {
 
 pub struct Registry {
     table: ArcSwap<Table>,
+    /// The types that become kinds; none is all.
+    only: Option<BTreeSet<String>>,
     /// Held while the table is made anew.
     writing: Mutex<()>,
 }
 
 impl Default for Registry {
     fn default() -> Registry {
-        let registry = Registry { table: ArcSwap::default(), writing: Mutex::new(()) };
-        registry.rebuild(BTreeMap::new());
-        registry
+        Registry::new(None)
     }
 }
 
@@ -67,6 +69,17 @@ impl Default for Registry {
 pub const GENERIC_FINALIZER: &str = "terraform.hangar.dev/finalizer";
 
 impl Registry {
+    /// One in which only these types become kinds of their own, where a kind costs more than a row.
+    pub fn only(types: impl IntoIterator<Item = String>) -> Registry {
+        Registry::new(Some(types.into_iter().collect()))
+    }
+
+    fn new(only: Option<BTreeSet<String>>) -> Registry {
+        let registry = Registry { table: ArcSwap::default(), only, writing: Mutex::new(()) };
+        registry.rebuild(BTreeMap::new());
+        registry
+    }
+
     pub fn set(&self, provider: Served) {
         let _writing = self.writing.lock();
         let mut providers = self.table.load().providers.clone();
@@ -93,7 +106,8 @@ impl Registry {
             Facts::new(resource.as_str(), GENERIC_KIND, "terraform", GENERIC_FINALIZER, dialect.clone());
         kinds.insert(resource.into(), Arc::new(ServedKind { of: None, facts: Arc::new(facts) }));
         for provider in providers.values() {
-            for type_name in provider.catalogue.resource_types() {
+            let wanted = |name: &&str| self.only.as_ref().is_none_or(|only| only.contains(*name));
+            for type_name in provider.catalogue.resource_types().filter(wanted) {
                 let name = KindName::of_type(type_name);
                 let resource = CompactString::from(name.resource());
                 // Of two providers with the same types (a fork, another version), the first by name has the kind.
@@ -140,6 +154,15 @@ impl Registry {
             return Vec::new();
         }
         table.kinds.values().map(|kind| offer(kind)).collect()
+    }
+}
+
+impl Offer {
+    /// The definition with its schema in it, for servers that are not ours.
+    pub fn whole(&self) -> Json {
+        let mut definition = self.definition.clone();
+        definition["spec"]["versions"][0]["schema"] = serde_json::json!({"openAPIV3Schema": (self.schema)()});
+        definition
     }
 }
 

@@ -5,7 +5,9 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use ::terraform::backend::Backends;
 use ::terraform::driver::Terraform;
 use ::terraform::plugin::{Pool, PoolSettings};
 use ::terraform::providers::{self, Providers};
@@ -13,18 +15,28 @@ use ::terraform::registry::Registry;
 use anyhow::Context;
 use apiserver::Engine;
 use apiserver::catalog::Offer;
+use async_trait::async_trait;
 use auth::user::{MASTERS, UserInfo};
 use http::HeaderValue;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use provision::{Limits, Metrics, Settings};
-use runtime::{Controller, Fleet, FleetError, Identity, InProcessFleet, Options, Runtime};
+use objects::CompactString;
+use provision::{Limits, Metrics, Reviewing, Settings};
+use runtime::{
+    Controller, Cursor, Fleet, FleetError, Identity, InProcessFleet, Key, Kinds, Options, Position, Runtime,
+    Stream,
+};
+use serde_json::Value;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::s3_state;
 use crate::controlling::{self, Running};
 use crate::stores::Place;
 
 /// The lease of this driver on a store that several processes share.
 const LEASE: &str = "terraform";
+/// Until providers are followed again after the store was away.
+const AGAIN: Duration = Duration::from_secs(1);
 /// Where the controllers' place in the stream of changes is kept.
 const CURSOR: &str = "_terraform";
 
@@ -35,6 +47,11 @@ pub struct Wanted {
     pub cache: PathBuf,
     pub hosting: String,
     pub key: [u8; 32],
+}
+
+/// The backends that states can be kept in.
+pub fn backends() -> anyhow::Result<Backends> {
+    Ok(Backends::default().with(s3_state::NAME, s3_state::opener()?))
 }
 
 /// Serves providers until `stop`.
@@ -56,14 +73,22 @@ pub async fn start(
     let registry = Arc::new(Registry::default());
     let leases = controlling::leases(engine, place);
     let key = wanted.key;
-    let driver = Terraform::new(registry.clone(), pool.clone(), &key)?;
+    let driver = Terraform::new(registry.clone(), pool.clone(), &key)?.with_backends(backends()?);
     let clouds = provision::Engine::new(
         Arc::new(driver),
         Settings::new(&key),
         Arc::new(Limits::default()),
         Arc::new(Metrics::default()),
     );
-    let serving = Serving { engine: engine.clone(), registry, pool, wanted, clouds, sockets };
+    let serving = Serving {
+        engine: engine.clone(),
+        registry,
+        pool,
+        wanted,
+        clouds,
+        sockets,
+        changed: Arc::default(),
+    };
     Ok(tokio::spawn(async move {
         providers::serve_directory(&serving.registry, &serving.pool, &serving.wanted.directory).await;
         serving.offer();
@@ -71,7 +96,9 @@ pub async fn start(
             None => serving.run(serving.engine.clone(), stop).await,
             Some(leases) => {
                 let run = |fence, ending| serving.run(serving.engine.fenced(fence), ending);
-                controlling::by_turns(&leases, LEASE, stop, run).await
+                let working = controlling::by_turns(&leases, LEASE, stop.clone(), run);
+                let (worked, ()) = tokio::join!(working, serving.follow(stop));
+                worked
             }
         }
     }))
@@ -84,6 +111,8 @@ struct Serving {
     wanted: Wanted,
     clouds: provision::Engine<Terraform>,
     sockets: PathBuf,
+    /// Kinds came or went.
+    changed: Arc<Notify>,
 }
 
 impl Drop for Serving {
@@ -94,42 +123,57 @@ impl Drop for Serving {
 }
 
 /// Offers the kinds that are served now to all control planes.
-fn offer(engine: &Engine, registry: &Registry) {
+fn offer(engine: &Arc<Engine>, clouds: &provision::Engine<Terraform>) {
+    let registry = clouds.driver().registry();
     let offers = registry.offers().into_iter().map(|offer| Offer {
         definition: offer.definition,
         schema: Arc::new(move |_| (offer.schema)()),
         fingerprint: offer.fingerprint,
     });
-    engine.planes.catalogs.offer("terraform", offers.collect());
+    let review = Arc::new(Reviewing::new(clouds.clone(), engine));
+    engine.planes.catalogs.offer_reviewed("terraform", offers.collect(), review);
 }
 
 impl Serving {
     fn offer(&self) {
-        offer(&self.engine, &self.registry);
+        offer(&self.engine, &self.clouds);
     }
 
-    /// The engine and the controller of providers, for one term.
-    async fn run(&self, engine: Arc<Engine>, stop: CancellationToken) -> Result<(), FleetError> {
-        let fleet = Arc::new(InProcessFleet::with_cursor(engine, CURSOR));
-        let changed = Arc::new(tokio::sync::Notify::new());
-        let providers = Providers {
+    fn providers(&self, tells: bool) -> Providers {
+        let (engine, clouds, changed) = (self.engine.clone(), self.clouds.clone(), self.changed.clone());
+        Providers {
             registry: self.registry.clone(),
             pool: self.pool.clone(),
             hosting: self.wanted.hosting.clone(),
             cache: self.wanted.cache.clone(),
             directory: Some(self.wanted.directory.clone()),
-            changed: {
-                let (engine, registry, changed) =
-                    (self.engine.clone(), self.registry.clone(), changed.clone());
-                Arc::new(move || {
-                    offer(&engine, &registry);
-                    changed.notify_one();
-                })
-            },
-        };
-        let controllers: Vec<Box<dyn Controller>> = vec![Box::new(self.clouds.clone()), Box::new(providers)];
+            changed: Arc::new(move || {
+                offer(&engine, &clouds);
+                changed.notify_one();
+            }),
+            tells,
+        }
+    }
+
+    /// Serves the kinds of providers that another process of the same store looks after.
+    async fn follow(&self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            let fleet = Arc::new(Forgetful(InProcessFleet::new(self.engine.clone())));
+            let controllers: Vec<Box<dyn Controller>> = vec![Box::new(self.providers(false))];
+            if let Err(error) = Runtime::new(fleet, controllers, Options::default()).run(stop.clone()).await {
+                tracing::warn!(%error, "providers are not followed for a moment");
+                stop.run_until_cancelled(tokio::time::sleep(AGAIN)).await;
+            }
+        }
+    }
+
+    /// The engine and the controller of providers, for one term.
+    async fn run(&self, engine: Arc<Engine>, stop: CancellationToken) -> Result<(), FleetError> {
+        let controllers: Vec<Box<dyn Controller>> =
+            vec![Box::new(self.clouds.clone()), Box::new(self.providers(true))];
+        let fleet = Arc::new(InProcessFleet::with_cursor(engine, CURSOR));
         let runtime = Runtime::new(fleet, controllers, Options::default());
-        let handle = runtime.handle();
+        let (handle, changed) = (runtime.handle(), self.changed.clone());
         let telling = tokio::spawn(async move {
             loop {
                 changed.notified().await;
@@ -140,6 +184,44 @@ impl Serving {
         telling.abort();
         self.pool.close();
         ended
+    }
+}
+
+/// A fleet that every process of a store follows for itself, from the beginning: nobody's place in it is kept.
+struct Forgetful(InProcessFleet);
+
+#[async_trait]
+impl Fleet for Forgetful {
+    async fn follow(&self, kinds: &Kinds, from: Position) -> Result<Stream, FleetError> {
+        self.0.follow(kinds, from).await
+    }
+
+    fn sweep(&self, kinds: &Kinds, control_plane: Option<CompactString>, position: Position) -> Stream {
+        self.0.sweep(kinds, control_plane, position)
+    }
+
+    async fn position(&self) -> Result<Position, FleetError> {
+        self.0.position().await
+    }
+
+    async fn get(&self, control_plane: &str, key: &Key) -> Result<Option<Value>, FleetError> {
+        self.0.get(control_plane, key).await
+    }
+
+    async fn list(&self, control_plane: &str, kind: &str, namespace: &str) -> Result<Vec<Value>, FleetError> {
+        self.0.list(control_plane, kind, namespace).await
+    }
+
+    fn client(&self, control_plane: &str, identity: &Identity) -> kube::Client {
+        self.0.client(control_plane, identity)
+    }
+
+    async fn load(&self) -> Result<Option<Cursor>, FleetError> {
+        Ok(None)
+    }
+
+    async fn save(&self, _: &Cursor) -> Result<(), FleetError> {
+        Ok(())
     }
 }
 

@@ -3,7 +3,8 @@
 //! It is what a Go provider looks like from outside: protocol 5, gRPC over a unix socket, mutual TLS with P-521 keys,
 //! every field of the handshake. The gRPC is written out here on hyper, so that host and provider do not share their
 //! mistakes. It misbehaves on demand: `FAULT` in its environment for the time before it is configured, and the file
-//! `fault` on the shelf for any call after.
+//! `fault` on the shelf for any call after. Calls are noted in the file `calls`, so that one of them can be its last
+//! whichever process gets it: `die` or `die-after` with the number of the call in the file `last`.
 
 // It talks to its host on standard output; where it cannot go on, it ends, and that is for the host to bear.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
@@ -81,8 +82,20 @@ impl Shelf {
         faults.filter(|(name, _)| *name == method).map(|(_, fault)| fault.to_owned()).next()
     }
 
+    /// Notes a call; what the file `last` says, if this is the call it names.
+    fn last(&self, method: &str) -> Option<String> {
+        let directory = self.directory.get()?;
+        let calls = directory.join("calls");
+        let mut log = std::fs::OpenOptions::new().create(true).append(true).open(&calls).ok()?;
+        writeln!(log, "{method}").ok()?;
+        let last = std::fs::read_to_string(directory.join("last")).ok()?;
+        let (fault, number) = last.trim().split_once(' ')?;
+        let so_far = std::fs::read_to_string(&calls).ok()?.lines().count();
+        (number.parse() == Ok(so_far)).then(|| fault.to_owned())
+    }
+
     async fn answer(&self, method: &str, body: Vec<u8>) -> Reply {
-        let fault = self.fault_of(method);
+        let fault = self.last(method).or_else(|| self.fault_of(method));
         match fault.as_deref() {
             Some("hang") => std::future::pending::<()>().await,
             Some("die") => std::process::exit(42),

@@ -275,6 +275,19 @@ fn apply(things: &Things, request: wire::ApplyRequest, ty: &Type, fault: Option<
     let prior = value(&request.prior_state, ty);
     let planned = value(&request.planned_state, ty);
     let private = Bytes::from([request.planned_private.as_ref(), b"+applied"].concat());
+    let refused = match (prior.is_null(), planned.is_null(), fault) {
+        (true, _, Some("refuse-create")) => Some("the shelf is full"),
+        (_, true, Some("refuse-delete")) => Some("the shelf is high"),
+        _ => None,
+    };
+    if let Some(why) = refused {
+        let new_state = request.prior_state;
+        return reply(&wire::ApplyResponse {
+            new_state,
+            diagnostics: vec![error(why, &[])],
+            ..Default::default()
+        });
+    }
     let Value::Fields(mut fields) = planned else {
         things.remove(prior.field("id").as_str().unwrap_or_default());
         return reply(&wire::ApplyResponse { new_state: dynamic(&Value::Null, ty), ..Default::default() });

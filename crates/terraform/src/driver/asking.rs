@@ -1,17 +1,20 @@
 //! The questions that the driver's answers are made of: what is known of a resource, what its provider says, and how
 //! it is kept.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use objects::{Value as Json, meta};
 use provision::{Change, Failure, Observed, OperationType, Readiness};
 use serde_json::json;
 
 use super::kept::{Kept, KeptResource, Place};
 use super::wanted::{self, Secrets};
-use super::{Looking, Note, Terraform, failures, telling};
+use super::{Looking, Note, Terraform, failures, outputs, remote, telling};
+use crate::backend::file::Instance;
 use crate::change;
 use crate::diagnostic::Path;
-use crate::dialect::{IMPORT_ID, IMPORT_IDENTITY};
-use crate::plugin::{Applied, ImportBy, Planned, PluginError, State};
+use crate::dialect::{IMPORT_ID, IMPORT_IDENTITY, IMPORT_STATE};
+use crate::plugin::{ImportBy, Planned, PluginError, State};
 use crate::schema::Block;
 use crate::shape;
 use crate::value::Value;
@@ -53,17 +56,14 @@ impl Terraform {
         secrets: &Secrets,
     ) -> Result<(Kept, Option<State>), Failure> {
         let connection = subject.connection;
-        let kept = Self::place(subject).load(subject.reader, &self.seal).await?;
+        let mut kept = self.load(subject).await?;
+        if kept.resource.is_none() && kept.deposed.is_some() {
+            // Nothing came of what was to be made before it went, or a user says so.
+            kept = kept.restored();
+            self.keep(subject, &kept).await?;
+        }
         if let Some(resource) = &kept.resource {
-            if let Some(state) = resource.state(&connection.schema, connection.identity()) {
-                return Ok((kept, Some(state)));
-            }
-            let (version, json) = (resource.schema_version, resource.attributes.clone());
-            let upgrade = connection.lease.upgrade(&connection.type_name, version, json.as_bytes());
-            let value =
-                Self::call(subject, OperationType::ReadOne, "UpgradeResourceState", secrets, upgrade).await?;
-            let identity = resource.identity(connection.identity());
-            let state = State { value, private: resource.private_bytes(), identity };
+            let state = Self::state_of(subject, secrets, resource).await?;
             return Ok((kept, Some(state)));
         }
         if kept.creating.is_some() {
@@ -76,6 +76,24 @@ impl Terraform {
         Ok((kept, state))
     }
 
+    /// A kept state as the provider knows it today.
+    pub(super) async fn state_of(
+        subject: &Looking<'_>,
+        secrets: &Secrets,
+        resource: &KeptResource,
+    ) -> Result<State, Failure> {
+        let connection = subject.connection;
+        if let Some(state) = resource.state(&connection.schema, connection.identity()) {
+            return Ok(state);
+        }
+        let (version, json) = (resource.schema_version, resource.attributes.clone());
+        let upgrade = connection.lease.upgrade(&connection.type_name, version, json.as_bytes());
+        let value =
+            Self::call(subject, OperationType::ReadOne, "UpgradeResourceState", secrets, upgrade).await?;
+        let identity = resource.identity(connection.identity());
+        Ok(State { value, private: resource.private_bytes(), identity })
+    }
+
     /// What the object names as its resource, if it does.
     pub(super) async fn import(
         &self,
@@ -84,6 +102,9 @@ impl Terraform {
     ) -> Result<Option<State>, Failure> {
         let connection = subject.connection;
         let object = subject.object;
+        if let Some(name) = meta::annotation(object, IMPORT_STATE) {
+            return Self::left_behind(subject, secrets, name).await.map(Some);
+        }
         let by = if let Some(text) = meta::annotation(object, IMPORT_IDENTITY) {
             let wrong = |why: String| Failure::terminal(format!("annotation {IMPORT_IDENTITY}: {why}"));
             let schema = connection.lease.catalogue().identity(&connection.type_name);
@@ -105,9 +126,21 @@ impl Terraform {
         Ok(Some(found.state))
     }
 
-    pub(super) async fn keep(&self, subject: &Looking<'_>, kept: &Kept) -> Result<(), Failure> {
-        let Some(client) = subject.client else { return Ok(()) };
-        Self::place(subject).save(client, &self.seal, kept).await
+    /// What Terraform knew of a resource, from the Secret that the object names.
+    async fn left_behind(subject: &Looking<'_>, secrets: &Secrets, name: &str) -> Result<State, Failure> {
+        let namespace = meta::namespace(subject.object);
+        let wrong = |why: &str| {
+            Failure::recoverable(format!("annotation {IMPORT_STATE}: Secret {namespace}/{name} {why}"))
+        };
+        let secret = subject.reader.get("secrets", namespace, name).await?;
+        let secret = secret.ok_or_else(|| wrong("does not exist"))?;
+        let text = secret.pointer("/data/instance").and_then(Json::as_str).unwrap_or_default();
+        let bytes = STANDARD.decode(text).unwrap_or_default();
+        let instance: Option<Instance> = serde_json::from_slice(&bytes).ok();
+        let resource = instance.and_then(|one| remote::kept_of(&subject.connection.type_name, &one));
+        let resource =
+            resource.ok_or_else(|| wrong("has no instance of a state under the key \"instance\""))?;
+        Self::state_of(subject, secrets, &resource).await
     }
 
     /// What changed is kept, and the Secret of the object says what is secret of it.
@@ -129,41 +162,38 @@ impl Terraform {
             tainted,
         )?;
         let made_by = made_by.or_else(|| before.made_by.clone());
-        let kept = Kept { creating: None, made_by, resource: Some(resource) };
-        if kept != *before {
+        let kept = Kept { creating: None, made_by, resource: Some(resource), ..before.clone() };
+        if kept != *before || Self::is_to_be_moved(subject) {
             self.keep(subject, &kept).await?;
         }
         telling::secrets(subject, state, secrets).await?;
         Ok(kept)
     }
 
-    pub(super) fn observed(subject: &Looking<'_>, note: Note) -> Box<Observed<Note>> {
-        Box::new(Observed {
-            spec: json!({
-                "resource": wanted::wishes(&subject.connection.schema.block, &note.state.value),
-                "state": shape::shown(&subject.connection.schema.block, &note.state.value),
-            }),
-            status: json!({}),
-            arn: None,
-            readiness: Readiness::Ready,
-            note,
-        })
-    }
-
-    /// Asks for a change, and keeps what came of it whatever else is wrong.
-    pub(super) async fn apply(
+    /// Writes the outputs of the object, and keeps where they went.
+    pub(super) async fn output(
         &self,
         subject: &Looking<'_>,
-        prior: &State,
-        planned: &Planned,
-        config: &Value,
-        secrets: &Secrets,
-        purpose: OperationType,
-    ) -> Result<Applied, Failure> {
-        let connection = subject.connection;
-        let time = telling::timeout(subject.object, purpose);
-        let apply = connection.lease.apply(&connection.type_name, prior, planned, config, time);
-        Self::call(subject, purpose, "ApplyResourceChange", secrets, apply).await
+        kept: Kept,
+        state: &State,
+    ) -> Result<Kept, Failure> {
+        if subject.client.is_none() {
+            return Ok(kept);
+        }
+        outputs::export(subject, &kept, state).await?;
+        let outputs = outputs::write(subject, state, &kept.outputs).await?;
+        if outputs == kept.outputs {
+            return Ok(kept);
+        }
+        let kept = Kept { outputs, ..kept };
+        self.keep(subject, &kept).await?;
+        Ok(kept)
+    }
+
+    pub(super) fn observed(subject: &Looking<'_>, note: Note) -> Box<Observed<Note>> {
+        let mut spec = telling::record(subject, &note.state).spec;
+        spec["resource"] = wanted::wishes(&subject.connection.schema.block, &note.state.value);
+        Box::new(Observed { spec, status: json!({}), arn: None, readiness: Readiness::Ready, note })
     }
 }
 

@@ -5,6 +5,8 @@
 //! asked, and what it made before anything else; so after a crash it is known which of three is the case: nothing was
 //! asked, something was made, or it happened in the middle.
 
+use std::collections::BTreeSet;
+
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -59,6 +61,20 @@ pub struct Kept {
     /// The token of the creation that made what is kept.
     pub made_by: Option<String>,
     pub resource: Option<KeptResource>,
+    /// What a replacement with the new one first leaves behind, until it is deleted.
+    pub deposed: Option<KeptResource>,
+    /// Where outputs were written to: `Secret/name`.
+    pub outputs: BTreeSet<String>,
+}
+
+impl Kept {
+    /// What was deposed is the resource again: nothing was made in its place.
+    pub fn restored(mut self) -> Kept {
+        if let Some(deposed) = self.deposed.take() {
+            self.resource = Some(deposed);
+        }
+        Kept { creating: None, ..self }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -5,9 +5,12 @@
 //! object's Secret.
 
 mod asking;
+mod changing;
 mod failures;
 mod kept;
+pub(crate) mod outputs;
 pub(crate) mod referring;
+mod remote;
 mod telling;
 mod wanted;
 
@@ -21,8 +24,10 @@ use provision::{
     Change, Class, Connection, Deleted, Driver, Facts, Failure, Intent, LimitKey, Made, Observation,
     Observed, OperationType, Plan, Record, Recovery, Subject, Surroundings, Updated,
 };
+use runtime::Key;
 use serde_json::json;
 
+use crate::backend::Backends;
 use crate::change;
 use crate::dialect::IMPORT_ID;
 use crate::plugin::{Applied, IdentitySchema, Lease, Planned, Pool, State};
@@ -32,12 +37,14 @@ use crate::shape;
 use crate::value::Value;
 use asking::differences;
 use kept::{Kept, Seal};
+use remote::Remote;
 use wanted::Secrets;
 
 pub struct Terraform {
     registry: Arc<Registry>,
     pool: Pool,
     seal: Seal,
+    backends: Backends,
 }
 
 /// A configured provider, and the type of the object's resource.
@@ -50,6 +57,8 @@ pub struct Configured {
     limit: LimitKey,
     /// Of the provider's configuration: kept out of messages.
     redactions: Vec<String>,
+    /// Where the state is kept, if not beside the object.
+    remote: Option<Remote>,
 }
 
 impl Connection for Configured {
@@ -76,7 +85,13 @@ type Looking<'a> = Subject<'a, Configured>;
 impl Terraform {
     /// `key` is the installation's; states are sealed with it.
     pub fn new(registry: Arc<Registry>, pool: Pool, key: &[u8; 32]) -> Result<Terraform, Failure> {
-        Ok(Terraform { registry, pool, seal: Seal::new(key)? })
+        Ok(Terraform { registry, pool, seal: Seal::new(key)?, backends: Backends::default() })
+    }
+
+    /// With these backends for states.
+    #[must_use]
+    pub fn with_backends(self, backends: Backends) -> Terraform {
+        Terraform { backends, ..self }
     }
 
     pub fn registry(&self) -> &Arc<Registry> {
@@ -156,7 +171,7 @@ impl Driver for Terraform {
     }
 
     fn watched(&self) -> Vec<CompactString> {
-        vec!["secrets".into()]
+        vec!["secrets".into(), "configmaps".into()]
     }
 
     fn kinds(&self) -> Vec<CompactString> {
@@ -167,22 +182,26 @@ impl Driver for Terraform {
         self.registry.kind(kind).map(|kind| kind.facts.clone())
     }
 
+    fn refers_to(&self, object: &Json) -> Vec<Key> {
+        referring::targets(&self.registry, object)
+    }
+
+    fn refers_freely(&self) -> bool {
+        true
+    }
+
     async fn connect(&self, around: &Surroundings<'_>) -> Result<Arc<Configured>, Failure> {
-        let policy = around.object.pointer("/spec/terminationPolicy").and_then(Json::as_str);
-        if meta::is_deleting(around.object) && policy == Some("DoNotTerminate") {
-            let (kind, namespace, name) =
-                (meta::kind(around.object), meta::namespace(around.object), meta::name(around.object));
-            let message = format!(
-                "{} {:?} can't be terminated. To delete, change spec.terminationPolicy to Delete",
-                kind.to_lowercase(),
-                format!("{namespace}/{name}")
-            );
-            return Err(Failure::terminal(message));
+        // Where nobody was there to refuse the deletion, as on clusters that are not ours.
+        if meta::is_deleting(around.object)
+            && let Some(why) = around.facts.dialect.forbids_deletion(around.object)
+        {
+            return Err(Failure::terminal(why));
         }
         let (provider, type_name) = self.served(around.facts, around.object)?;
         let schema = provider.catalogue.resource(&type_name);
         let schema = schema.map_err(|error| failures::failure(error, None, false).at("spec.type"))?;
         let json = self.configuration(around, &provider).await?;
+        let remote = self.remote(around).await?;
         let block = &provider.catalogue.provider.block;
         let empty = shape::desired(block, &json!({})).map_err(|error| failures::field(&error))?;
         let config = shape::with_secrets(block, empty, &json).map_err(|error| {
@@ -201,7 +220,7 @@ impl Driver for Terraform {
         let process = lease.process_id().unwrap_or_default().to_string();
         let limit = LimitKey::of(["terraform", provider.name.as_str(), process.as_str()]);
         let pool = self.pool.clone();
-        Ok(Arc::new(Configured { lease, pool, provider, type_name, schema, limit, redactions }))
+        Ok(Arc::new(Configured { lease, pool, provider, type_name, schema, limit, redactions, remote }))
     }
 
     async fn prepare(
@@ -241,7 +260,10 @@ impl Driver for Terraform {
         }
         let Some(state) = read.state else { return Ok(Observation::Absent) };
         let tainted = kept.resource.as_ref().is_some_and(|resource| resource.tainted);
-        let kept = self.settle(subject, &kept, &state, None, tainted, &secrets).await?;
+        let mut kept = self.settle(subject, &kept, &state, None, tainted, &secrets).await?;
+        if !meta::is_deleting(subject.object) {
+            kept = self.output(subject, kept, &state).await?;
+        }
         let note = Note { state, kept, config: Value::Null, planned: None, secrets };
         Ok(Observation::Present(Self::observed(subject, note)))
     }
@@ -300,29 +322,7 @@ impl Driver for Terraform {
         intent: &Intent,
         plan: &Plan<Note>,
     ) -> Result<Made, Failure> {
-        let connection = subject.connection;
-        let note = &plan.note;
-        let Some(planned) = &note.planned else { return Err(Failure::recoverable("nothing was planned")) };
-        // From here on it is not known whether there is a resource, until its state is kept.
-        let creating = Kept { creating: Some(intent.token.clone()), ..Kept::default() };
-        self.keep(subject, &creating).await?;
-        let none = State::none();
-        let purpose = OperationType::Create;
-        let applied = self.apply(subject, &none, planned, &note.config, &note.secrets, purpose).await?;
-        let failure = connection.refused(&applied, &note.secrets);
-        let Some(state) = applied.state else {
-            self.keep(subject, &Kept::default()).await?;
-            return Err(
-                failure.unwrap_or_else(|| Failure::recoverable("the provider says that it made nothing"))
-            );
-        };
-        let token = Some(intent.token.clone());
-        let settled = self.settle(subject, &creating, &state, token, failure.is_some(), &note.secrets).await;
-        if let Err(failure) = settled {
-            // Made, and not kept: the intent stays open, and the token in the Secret says so.
-            return Err(Failure { ambiguous: true, ..failure });
-        }
-        Ok(Made { record: telling::record(subject, &state), failure })
+        self.locked(subject, Box::pin(self.make(subject, intent, plan))).await
     }
 
     async fn update(
@@ -331,60 +331,29 @@ impl Driver for Terraform {
         observed: &Observed<Note>,
         plan: &Plan<Note>,
     ) -> Result<Updated<Note>, Failure> {
-        let connection = subject.connection;
-        let Some(planned) = &plan.note.planned else {
-            return Err(Failure::recoverable("nothing was planned"));
-        };
-        let (prior, secrets) = (&observed.note.state, &plan.note.secrets);
-        let purpose = OperationType::Update;
-        let applied = self.apply(subject, prior, planned, &plan.note.config, secrets, purpose).await?;
-        let failure = connection.refused(&applied, secrets);
-        // After an error without a state, what was there is still there.
-        let Some(state) = applied.state else {
-            return Err(failure.unwrap_or_else(|| Failure::recoverable("the provider says that it is gone")));
-        };
-        let kept = self.settle(subject, &observed.note.kept, &state, None, false, secrets).await?;
-        if let Some(failure) = failure {
-            return Err(failure);
-        }
-        let record = telling::record(subject, &state);
-        let note = Note { state, kept, config: Value::Null, planned: None, secrets: secrets.clone() };
-        Ok(Updated { record, observed: Some(Self::observed(subject, note)), after: None })
+        self.locked(subject, Box::pin(self.change(subject, observed, plan))).await
     }
 
     async fn delete(&self, subject: &Looking<'_>, observed: &Observed<Note>) -> Result<Deleted, Failure> {
-        let connection = subject.connection;
-        let (prior, secrets) = (&observed.note.state, &observed.note.secrets);
-        let mut planned = Planned {
-            state: Value::Null,
-            private: prior.private.clone(),
-            identity: None,
-            replace: Vec::new(),
-            deferred: None,
-            lenient: false,
-            warnings: Default::default(),
-        };
-        if connection.lease.catalogue().capabilities.plan_destroy {
-            let plan = connection.lease.plan(&connection.type_name, prior, &Value::Null, &Value::Null);
-            let asked =
-                Self::call(subject, OperationType::Delete, "PlanResourceChange", secrets, plan).await?;
-            planned.private = asked.private;
-        }
-        let purpose = OperationType::Delete;
-        let applied = self.apply(subject, prior, &planned, &Value::Null, secrets, purpose).await?;
-        if let Some(failure) = connection.refused(&applied, secrets) {
-            return Err(failure);
-        }
-        telling::forget_secrets(subject, secrets).await?;
-        if let Some(client) = subject.client {
-            Self::place(subject).remove(client).await?;
-        }
+        self.locked(subject, Box::pin(self.unmake(subject, &observed.note))).await?;
+        Ok(Deleted::Gone)
+    }
+
+    fn deposed(&self, subject: &Looking<'_>) -> Option<Json> {
+        // What it takes to delete it is kept beside the object; this is for people.
+        Some(json!({"id": subject.object.pointer("/spec/resource/id")}))
+    }
+
+    async fn delete_deposed(&self, subject: &Looking<'_>, _: &Json) -> Result<Deleted, Failure> {
+        let kept = self.load(subject).await?;
+        let secrets = Self::secrets(subject).await?;
+        self.locked(subject, Box::pin(self.destroy_deposed(subject, &kept, &secrets))).await?;
         Ok(Deleted::Gone)
     }
 
     async fn recover(&self, subject: &Looking<'_>, intent: &Intent) -> Result<Recovery, Failure> {
         let connection = subject.connection;
-        let kept = Self::place(subject).load(subject.reader, &self.seal).await?;
+        let kept = self.load(subject).await?;
         if kept.made_by.as_deref() == Some(&intent.token)
             && let Some(state) = kept
                 .resource

@@ -13,6 +13,7 @@ use std::time::Duration;
 use objects::{Value as Json, meta};
 use provision::dialect::Dependable;
 use provision::{Failure, Surroundings, paths};
+use runtime::Key;
 use serde::Deserialize;
 use serde_json::{Map, json};
 
@@ -57,6 +58,18 @@ pub async fn resolve(
         set(desired, &reference.field, value).map_err(wrong)?;
     }
     Ok(())
+}
+
+/// The objects that the references of an object name, as far as they can be read.
+pub fn targets(registry: &Registry, object: &Json) -> Vec<Key> {
+    let references = object.pointer("/spec/references").cloned().unwrap_or_default();
+    let references: Vec<Reference> = serde_json::from_value(references).unwrap_or_default();
+    let key = |reference: Reference| {
+        let from = reference.from;
+        let facts = registry.find(&from.api_version, &from.kind)?;
+        Some(Key::new(facts.resource.clone(), meta::namespace(object), from.name))
+    };
+    references.into_iter().filter_map(key).collect()
 }
 
 async fn value(registry: &Registry, around: &Surroundings<'_>, from: &Target) -> Result<Json, Failure> {

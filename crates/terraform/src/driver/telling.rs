@@ -23,9 +23,15 @@ const MANAGER: &str = "hangar-terraform-secrets";
 
 /// The id and the visible state.
 pub fn record(subject: &Looking<'_>, state: &State) -> Record {
-    let shown = shape::shown(&subject.connection.schema.block, &state.value);
     let before = subject.object.pointer("/spec/state");
-    let mut spec = json!({"state": wanted::merge_patch(before, &shown)});
+    // What lies in a backend lies nowhere else.
+    let mut spec = match &subject.connection.remote {
+        Some(_) => json!({"state": null}),
+        None => {
+            let shown = shape::shown(&subject.connection.schema.block, &state.value);
+            json!({"state": wanted::merge_patch(before, &shown)})
+        }
+    };
     if let Some(id) = state.value.field("id").as_str() {
         spec["resource"] = json!({"id": id});
     }
@@ -35,7 +41,10 @@ pub fn record(subject: &Looking<'_>, state: &State) -> Record {
 /// What is secret of a state, into the Secret that the object names, or one that is made for it.
 pub async fn secrets(subject: &Looking<'_>, state: &State, before: &Secrets) -> Result<(), Failure> {
     let connection: &Configured = subject.connection;
-    let found = shape::secrets(&connection.schema.block, &state.value);
+    let found = match &connection.remote {
+        Some(_) => None,
+        None => shape::secrets(&connection.schema.block, &state.value),
+    };
     let (Some(client), true) = (subject.client, found != before.output) else { return Ok(()) };
     let Some(found) = found else { return forget_secrets(subject, before).await };
     let key = OUTPUTS[before.generation];

@@ -156,10 +156,14 @@ pub fn kubeform_state(block: &Block, object: &Json, secrets: &Secrets) -> Result
     Ok(Some(value))
 }
 
+/// What of a value a user could have written.
+pub fn stripped(block: &Block, value: &Value) -> Value {
+    without_read_only(block, value.clone())
+}
+
 /// What of a resource can be wished for: the fields a user could have written.
 pub fn wishes(block: &Block, value: &Value) -> Json {
-    let stripped = without_read_only(block, value.clone());
-    let mut json = shape::shown(block, &stripped);
+    let mut json = shape::shown(block, &stripped(block, value));
     if let Some(id) = value.field("id").as_str() {
         json["id"] = json!(id);
     }

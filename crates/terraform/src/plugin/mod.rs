@@ -17,6 +17,7 @@ mod pool;
 mod process;
 mod provider;
 mod tls;
+mod warden;
 
 use std::time::Duration;
 

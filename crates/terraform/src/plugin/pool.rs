@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::catalogue::Catalogue;
 use super::provider::Provider;
+use super::warden::Warden;
 use super::{Launch, Limits, PluginError};
 use crate::value::Value;
 
@@ -63,6 +64,7 @@ pub struct Pool {
 
 struct Shared {
     settings: PoolSettings,
+    warden: Arc<Warden>,
     state: Mutex<Running>,
     failures: Cache<Key, Failures>,
     /// By the binary's digest.
@@ -126,6 +128,7 @@ impl Pool {
     pub fn new(settings: PoolSettings) -> Pool {
         let shared = Shared {
             settings,
+            warden: Arc::default(),
             state: Mutex::default(),
             failures: Cache::new(REMEMBERED),
             catalogues: Cache::new(CATALOGUES),
@@ -138,7 +141,9 @@ impl Pool {
         let settings = &self.shared.settings;
         // However many ask at once, one process is started.
         let asked = async {
-            let provider = Provider::start(launch, settings.limits, &settings.directory, None).await?;
+            let provider =
+                Provider::start(launch, settings.limits, &settings.directory, None, &self.shared.warden)
+                    .await?;
             Ok(provider.catalogue().clone())
         };
         self.shared.catalogues.get_or_insert_async(digest, asked).await
@@ -168,7 +173,8 @@ impl Pool {
     ) -> Result<Arc<Provider>, PluginError> {
         let settings = &self.shared.settings;
         let known = self.shared.catalogues.get(digest);
-        let provider = Provider::start(launch, settings.limits, &settings.directory, known).await?;
+        let provider =
+            Provider::start(launch, settings.limits, &settings.directory, known, &self.shared.warden).await?;
         let warnings = provider.configure(config).await?;
         for warning in warnings.warnings() {
             tracing::warn!(program = launch.name(), "{warning}");

@@ -20,6 +20,7 @@ use super::call::{self, Caller};
 use super::handshake::{Address, COOKIE, Handshake, HandshakeError};
 use super::journal::Lines;
 use super::tls::Credentials;
+use super::warden::Warden;
 use super::{Limits, PluginError};
 use crate::protocol::messages::Empty;
 use crate::protocol::{Call, Version};
@@ -128,7 +129,12 @@ pub struct Process {
 
 impl Process {
     /// Starts it in a directory of its own below `parent`, and waits until it can be asked.
-    pub async fn start(launch: &Launch, limits: Limits, parent: &Path) -> Result<Process, PluginError> {
+    pub async fn start(
+        launch: &Launch,
+        limits: Limits,
+        parent: &Path,
+        warden: &Arc<Warden>,
+    ) -> Result<Process, PluginError> {
         let program = launch.name();
         let not_started = |reason: String| PluginError::NotStarted { program: program.clone(), reason };
         let directory = private_directory(parent).map_err(|error| not_started(error.to_string()))?;
@@ -142,6 +148,7 @@ impl Process {
             Err(error) => return Err(not_started(error.to_string())),
         };
         let id = child.id();
+        let watched = Watched::new(warden, id);
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(not_started("it has no output".into()));
         };
@@ -202,7 +209,8 @@ impl Process {
         let caller = Caller::new(channel, version, limits, watch);
         let (needed, not_needed) = tokio::sync::oneshot::channel();
         tracing::info!(program, id, ?version, "provider started");
-        let keeper = Keeper { program, child, id, caller: caller.clone(), _directory: directory };
+        let keeper =
+            Keeper { program, child, id, caller: caller.clone(), _directory: directory, _watched: watched };
         tokio::spawn(keeper.keep(not_needed, ended));
         Ok(Process { caller, _needed: needed, id })
     }
@@ -227,6 +235,26 @@ struct Keeper {
     id: Option<u32>,
     caller: Caller,
     _directory: PrivateDirectory,
+    _watched: Watched,
+}
+
+/// Known to the warden for as long as this lives.
+struct Watched {
+    warden: Arc<Warden>,
+    id: Option<u32>,
+}
+
+impl Watched {
+    fn new(warden: &Arc<Warden>, id: Option<u32>) -> Watched {
+        warden.watch(id);
+        Watched { warden: warden.clone(), id }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.warden.forget(self.id);
+    }
 }
 
 impl Keeper {

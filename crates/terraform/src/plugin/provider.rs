@@ -9,6 +9,7 @@ use super::answers::{Applied, Deferral, ImportBy, Imported, Planned, Reading, St
 use super::call::Caller;
 use super::catalogue::Catalogue;
 use super::process::Process;
+use super::warden::Warden;
 use super::{Launch, Limits, PluginError};
 use crate::diagnostic::{Diagnostics, Path};
 use crate::protocol::messages::{self as wire, ClientCapabilities, DynamicValue, Empty, IdentityData};
@@ -36,8 +37,9 @@ impl Provider {
         limits: Limits,
         directory: &std::path::Path,
         known: Option<Arc<Catalogue>>,
+        warden: &Arc<Warden>,
     ) -> Result<Provider, PluginError> {
-        let process = Process::start(launch, limits, directory).await?;
+        let process = Process::start(launch, limits, directory, warden).await?;
         let catalogue = match known {
             // Most providers set themselves up when they are asked for their schema, so they have to be.
             Some(known) if known.capabilities.get_provider_schema_optional => known,

@@ -114,7 +114,20 @@ async fn replacing() {
     plane.provider_secret().await;
     plane.thing("one", json!({"resource": {"name": "one"}, "updatePolicy": "DoNotDestroy"})).await;
     let id = plane.current(THINGS, "one").await["spec"]["resource"]["id"].clone();
-    plane.patch(THINGS, "one", json!({"spec": {"resource": {"name": "two"}}})).await;
+    // Refused at once, with whatever else the edit wants; other edits are not.
+    let two = json!({"spec": {"resource": {"name": "two", "size": 2}}});
+    let refused = plane.try_patch(THINGS, "one", two.clone()).await.unwrap_err().to_string();
+    let says = "is forbidden: thing \"default/one\" immutable field can't be updated. To update, change \
+        spec.updatePolicy to Destroy";
+    assert!(refused.contains(says), "{refused}");
+    plane.patch(THINGS, "one", json!({"spec": {"resource": {"size": 3}}})).await;
+    plane.current(THINGS, "one").await;
+    assert_eq!(plane.world.things()[0]["name"], "one");
+    // A provider that cannot be asked keeps nobody from writing; nothing is replaced all the same.
+    plane.world.fault("PlanResourceChange: fail");
+    plane.patch(THINGS, "one", two).await;
+    plane.failed(THINGS, "one", "the shelf is out of order").await;
+    plane.world.fault("");
     plane.failed(THINGS, "one", "replace").await;
     assert_eq!(plane.world.things()[0]["name"], "one");
     plane.patch(THINGS, "one", json!({"spec": {"updatePolicy": "Destroy"}})).await;
@@ -265,14 +278,26 @@ async fn not_to_be_terminated() {
     plane.provider_secret().await;
     plane.thing("one", json!({"resource": {"name": "one"}, "terminationPolicy": "DoNotTerminate"})).await;
     plane.current(THINGS, "one").await;
-    plane.delete(THINGS, "one").await;
-    plane
-        .failed(THINGS, "one", "can't be terminated. To delete, change spec.terminationPolicy to Delete")
-        .await;
-    assert_eq!(plane.world.things().len(), 1);
+    let refused = plane.try_delete(THINGS, "one").await.unwrap_err();
+    assert!(matches!(&refused, kube::Error::Api(status) if status.code == 403), "{refused}");
+    let says =
+        "thing \"default/one\" can't be terminated. To delete, change spec.terminationPolicy to Delete";
+    assert!(refused.to_string().contains(says), "{refused}");
+    // The kind of all types is no way around it.
+    let kind = "resources.terraform.hangar.dev";
+    let object = json!({
+        "apiVersion": "terraform.hangar.dev/v1alpha1", "kind": "Resource", "metadata": {"name": "two"},
+        "spec": {
+            "provider": "shelf", "type": "shelf_thing", "providerRef": {"name": "shelf"},
+            "resource": {"name": "two"}, "terminationPolicy": "DoNotTerminate",
+        },
+    });
+    plane.create(kind, object).await;
+    assert!(plane.try_delete(kind, "two").await.is_err());
+    assert!(plane.get(THINGS, "one").await.unwrap()["metadata"].get("deletionTimestamp").is_none());
     plane.patch(THINGS, "one", json!({"spec": {"terminationPolicy": "Delete"}})).await;
+    plane.delete(THINGS, "one").await;
     plane.gone(THINGS, "one").await;
-    assert!(plane.world.things().is_empty());
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
+mod backends;
+mod beyond;
 mod crashes;
 mod faults;
 mod frameworks;
@@ -10,4 +12,5 @@ mod objects;
 mod plane;
 mod postgres;
 mod shelf;
+mod sweep;
 mod world;

@@ -8,7 +8,7 @@ use apiserver::{Config, Engine as Server};
 use auth::user::UserInfo;
 use http::{HeaderValue, Method, Request};
 use objects::{Value as Json, meta};
-use provision::{Engine, Limits, Metrics, Settings};
+use provision::{Engine, Limits, Metrics, Reviewing, Settings};
 use runtime::{Fleet, Identity, InProcessFleet, Key, Options, Runtime};
 use serde_json::json;
 use store::{Embedded, Store};
@@ -70,8 +70,13 @@ impl Plane {
         let registry = Arc::new(Registry::default());
         if let Some((name, launch)) = provider {
             let catalogue = world.pool.catalogue(&launch, DIGEST).await.unwrap();
-            registry.set(Served { name: name.into(), launch, digest: DIGEST.into(), catalogue });
-            offer(&server, &registry);
+            registry.set(Served {
+                name: name.into(),
+                address: format!("example.com/test/{name}"),
+                launch,
+                digest: DIGEST.into(),
+                catalogue,
+            });
         }
         let fleet = Arc::new(InProcessFleet::with_cursor(server.clone(), "_clouds"));
         let identity = Identity {
@@ -94,6 +99,7 @@ impl Plane {
             Arc::new(Limits::default()),
             Arc::new(Metrics::default()),
         );
+        offer(&self.server, &engine);
         let options = Options { save_after: Duration::from_millis(20), ..Options::default() };
         let changed = Arc::new(tokio::sync::Notify::new());
         let providers = Providers {
@@ -102,11 +108,11 @@ impl Plane {
             hosting: "a".into(),
             cache: self.world.cloud.path().join("cache"),
             directory: None,
+            tells: true,
             changed: {
-                let (server, registry, changed) =
-                    (self.server.clone(), self.registry.clone(), changed.clone());
+                let (server, engine, changed) = (self.server.clone(), engine.clone(), changed.clone());
                 Arc::new(move || {
-                    offer(&server, &registry);
+                    offer(&server, &engine);
                     changed.notify_one();
                 })
             },
@@ -133,6 +139,12 @@ impl Plane {
             task.abort();
             let _ = task.await;
         }
+    }
+
+    /// Calls that the shelf was asked since its file of them was last emptied.
+    pub fn calls(&self) -> usize {
+        let calls = std::fs::read_to_string(self.world.cloud.path().join("calls")).unwrap_or_default();
+        calls.lines().count()
     }
 
     /// Another process, with a pool of its own.
@@ -192,7 +204,7 @@ impl Plane {
     }
 
     pub async fn patch(&self, kind: &str, name: &str, patch: Json) -> Json {
-        self.send(Method::PATCH, &Self::path(kind, name), &patch).await.unwrap()
+        self.try_patch(kind, name, patch).await.unwrap()
     }
 
     pub async fn nudge(&self, kind: &str, name: &str) {
@@ -201,7 +213,15 @@ impl Plane {
     }
 
     pub async fn delete(&self, kind: &str, name: &str) {
-        self.send(Method::DELETE, &Self::path(kind, name), &json!({})).await.unwrap();
+        self.try_delete(kind, name).await.unwrap();
+    }
+
+    pub async fn try_delete(&self, kind: &str, name: &str) -> Result<Json, kube::Error> {
+        self.send(Method::DELETE, &Self::path(kind, name), &json!({})).await
+    }
+
+    pub async fn try_patch(&self, kind: &str, name: &str, patch: Json) -> Result<Json, kube::Error> {
+        self.send(Method::PATCH, &Self::path(kind, name), &patch).await
     }
 
     pub async fn get(&self, kind: &str, name: &str) -> Option<Json> {
@@ -264,13 +284,14 @@ impl Plane {
     }
 }
 
-fn offer(server: &Server, registry: &Registry) {
-    let offers = registry.offers().into_iter().map(|offer| Offer {
+fn offer(server: &Arc<Server>, engine: &Engine<Terraform>) {
+    let offers = engine.driver().registry().offers().into_iter().map(|offer| Offer {
         definition: offer.definition,
         schema: Arc::new(move |_| (offer.schema)()),
         fingerprint: offer.fingerprint,
     });
-    server.planes.catalogs.offer("terraform", offers.collect());
+    let review = Arc::new(Reviewing::new(engine.clone(), server));
+    server.planes.catalogs.offer_reviewed("terraform", offers.collect(), review);
 }
 
 pub fn thing(name: &str, mut spec: Json) -> Json {

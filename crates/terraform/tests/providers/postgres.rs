@@ -77,6 +77,10 @@ impl Server {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
+    pub fn url(&self) -> String {
+        format!("postgres://admin@127.0.0.1:{}/postgres?sslmode=disable", self.port)
+    }
+
     /// For a Secret of the provider.
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!({"host": "127.0.0.1", "port": self.port, "user": "admin"})
