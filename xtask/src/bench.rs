@@ -7,6 +7,7 @@
 mod database;
 mod machine;
 mod page;
+mod terraform;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -108,6 +109,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let load_target = target.join("load");
     cargo(&["build", "--release", "--package", "hangar"])?;
     cargo(&["build", "--release", "--package", "apiserver", "--example", "tenants"])?;
+    cargo(&["build", "--release", "--package", "terraform", "--example", "cost", "--example", "shelf"])?;
     let load = ["build", "--release", "--manifest-path", "benches/load/Cargo.toml", "--target-dir"];
     run_command(Command::new("cargo").args(load).arg(&load_target))?;
 
@@ -140,9 +142,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         print!("{lines}");
         results.add(&lines)?;
     }
+    if args.store == Store::Embedded {
+        let amounts = if args.quick { terraform::QUICK } else { terraform::FULL };
+        let lines = terraform::measure(&target.join("release"), amounts)?;
+        print!("{lines}");
+        results.add(&lines)?;
+    }
     let quick = if args.quick { " --quick" } else { "" };
     let command = format!("cargo xtask bench{quick}{}", args.store.option());
-    let page = page::write(&results, &command, tenants, amounts.existing);
+    let page = page::write(&results, &command, tenants, amounts.existing) + &terraform::section(&results);
     let output = args.output.clone().unwrap_or_else(|| args.store.page().into());
     std::fs::write(&output, page).with_context(|| format!("cannot write {}", output.display()))?;
     println!("\nwritten: {}", output.display());
