@@ -10,7 +10,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     Program, Session, adopt, aws, config, create, ctx, delete, import, init, kubeconfig, list, logs, machine,
-    plan, revoke, version, whole,
+    plan, revoke, tf, version, whole,
 };
 use crate::configuration::UpOptions;
 use crate::kubeconfig::Files;
@@ -110,6 +110,12 @@ enum HangarCommand {
         #[command(subcommand)]
         command: aws::Aws,
     },
+    /// Write what an object stands for in the form of another program
+    #[command(arg_required_else_help = true)]
+    Export {
+        #[command(subcommand)]
+        command: tf::export::Export,
+    },
     /// Show what was asked of a control plane
     Logs(logs::Logs),
     /// Print the kubeconfig of a control plane
@@ -182,6 +188,7 @@ enum Command {
     Import(import::Import),
     Plan(Box<plan::Plan>),
     Aws(aws::Aws),
+    Export(tf::export::Export),
     Logs(logs::Logs),
     Kubeconfig(kubeconfig::Kubeconfig),
     Revoke(revoke::Revoke),
@@ -212,6 +219,7 @@ impl From<HangarCommand> for Command {
             HangarCommand::Top(top) => Command::Whole(whole::Command::Top(top)),
             HangarCommand::Plan(plan) => Command::Plan(plan),
             HangarCommand::Aws { command } => Command::Aws(command),
+            HangarCommand::Export { command } => Command::Export(command),
             HangarCommand::Logs(logs) => Command::Logs(logs),
             HangarCommand::Kubeconfig(kubeconfig) => Command::Kubeconfig(kubeconfig),
             HangarCommand::Revoke(revoke) => Command::Revoke(revoke),
@@ -308,6 +316,13 @@ fn execute(program: Program, globals: Globals, command: Command) -> anyhow::Resu
         }
         Command::Plan(plan) => return plan::run(*plan, globals.kubeconfig.as_deref()),
         Command::Aws(command) => return aws::run(command, globals.kubeconfig.as_deref()),
+        Command::Import(import::Import::Terraform(import)) => {
+            return tf::resource::run(*import, globals.kubeconfig.as_deref());
+        }
+        Command::Import(import::Import::Tfstate(import)) => {
+            return tf::state::run(*import, globals.kubeconfig.as_deref());
+        }
+        Command::Export(command) => return tf::export::run(command, globals.kubeconfig.as_deref()),
         Command::Completion(shell) => return completion(program, shell),
         command => command,
     };
@@ -328,6 +343,7 @@ async fn perform(session: &Session, command: Command) -> anyhow::Result<()> {
         | Command::Operator(_)
         | Command::Plan(_)
         | Command::Aws(_)
+        | Command::Export(_)
         | Command::Completion(_) => Ok(()),
         Command::Init(init, extras) => init::run(session, init, extras).await,
         Command::Status(place) => machine::status(session, place).await,

@@ -18,6 +18,7 @@ pub mod machine;
 mod moment;
 pub mod plan;
 pub mod revoke;
+pub mod tf;
 pub mod version;
 mod waiting;
 pub mod whole;

@@ -2,6 +2,7 @@
 
 mod clouds;
 mod flags;
+mod terraform;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -158,10 +159,10 @@ async fn operate(options: OperatorOptions, kubeconfig: Option<&Path>) -> anyhow:
     let authority = pem_of(config.root_cert.as_deref().unwrap_or_default());
     let client = kube::Client::try_from(config).context("cannot use the kubeconfig")?;
 
-    let looking_after = clouds::start(&client, &options.aws, stop.clone()).await?;
+    let looking_after = clouds::start(&client, &options.aws, &options.terraform, stop.clone()).await?;
     let making = match options.clouds_only {
         true if looking_after.is_none() => {
-            bail!("--clouds-only without a cloud: add --aws or another flag of one")
+            bail!("--clouds-only without a cloud: add --aws, --terraform-plugin-dir or another flag of one")
         }
         true => None,
         false => {

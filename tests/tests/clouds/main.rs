@@ -9,6 +9,7 @@ mod foresight;
 mod import;
 mod mistakes;
 mod moto;
+mod states;
 mod terraform;
 
 use std::io::Write as _;

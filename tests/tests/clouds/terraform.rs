@@ -1,41 +1,64 @@
 //! The steps of Kubeform's users, with kubectl, on a provider built with a published framework.
 
+use std::path::{Path, PathBuf};
+
 use end_to_end::{ControlPlane, Server, tools_dir};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{eventually, good, object};
+use super::{eventually, good, object, refused};
 
-#[test]
-fn a_resource_from_beginning_to_end() {
+pub const NOTES: &str = "notes.note.memo.kubeform.com";
+
+/// A server with the provider of notes, a control plane that serves its kind and has its Secret, and where the notes are.
+pub fn with_notes() -> (Server, ControlPlane, PathBuf) {
     let program = tools_dir().join("providers/debug/terraform-provider-memo");
     assert!(program.exists(), "the provider is not built: cargo xtask test --tools-only does that");
+    with_provider(&program, "memo", "note")
+}
+
+/// The same with any provider that keeps its resources in a directory, and the first word of one of its types.
+pub fn with_provider(program: &Path, name: &str, word: &str) -> (Server, ControlPlane, PathBuf) {
     let server = Server::start_with(|dir| {
         let plugins = dir.join("plugins");
         std::fs::create_dir(&plugins).unwrap();
-        std::fs::copy(&program, plugins.join("terraform-provider-memo")).unwrap();
+        std::fs::copy(program, plugins.join(format!("terraform-provider-{name}"))).unwrap();
         vec!["--terraform-plugin-dir".to_owned(), plugins.display().to_string()]
     });
     let plane = ControlPlane::create(&server, "team");
     let notes = server.dir().join("notes");
     std::fs::create_dir(&notes).unwrap();
+    let client = server.client_as(plane.credentials());
+    let kinds = plane.path(&format!("/apis/{word}.{name}.kubeform.com/v1alpha1"));
+    eventually("its kind", || (client.get(&kinds).code == 200).then_some(()));
+    let provider = json!({"directory": notes}).to_string();
+    let (secret, value) = (format!("{name}-provider-secret"), format!("--from-literal=provider={provider}"));
+    good(&plane, &["create", "secret", "generic", &secret, &value], "");
+    (server, plane, notes)
+}
 
-    let kind = "notes.note.memo.kubeform.com";
+pub fn note(name: &str, title: &str, text: &str) -> Value {
+    json!({
+        "apiVersion": "note.memo.kubeform.com/v1alpha1", "kind": "Note", "metadata": {"name": name},
+        "spec": {"resource": {"title": title, "text": text}, "providerRef": {"name": "memo-provider-secret"}},
+    })
+}
+
+/// The note, once it is as desired.
+pub fn current(plane: &ControlPlane, name: &str) -> Value {
+    eventually("the phase Current", || {
+        Some(object(plane, NOTES, name)).filter(|now| now["status"]["phase"] == "Current")
+    })
+}
+
+#[test]
+fn a_resource_from_beginning_to_end() {
+    let (server, plane, notes) = with_notes();
+    let kind = NOTES;
     let client = server.client_as(plane.credentials());
     let list = plane.path("/apis/note.memo.kubeform.com/v1alpha1/namespaces/default/notes");
-    eventually("its kind", || (client.get(&list).code == 200).then_some(()));
     let phases = client.watch(&format!("{list}?watch=true"));
 
-    let provider = json!({"directory": notes}).to_string();
-    good(
-        &plane,
-        &["create", "secret", "generic", "memo", &format!("--from-literal=provider={provider}")],
-        "",
-    );
-    let note = json!({
-        "apiVersion": "note.memo.kubeform.com/v1alpha1", "kind": "Note", "metadata": {"name": "first"},
-        "spec": {"resource": {"title": "hello", "text": "world"}, "providerRef": {"name": "memo"}},
-    });
-    good(&plane, &["create", "-f", "-"], &note.to_string());
+    good(&plane, &["create", "-f", "-"], &note("first", "hello", "world").to_string());
     let current = || Some(object(&plane, kind, "first")).filter(|now| now["status"]["phase"] == "Current");
     let made = eventually("the phase Current", current);
     assert_eq!(made["spec"]["state"]["length"], 5);
@@ -62,4 +85,63 @@ fn a_resource_from_beginning_to_end() {
         }
     }
     assert_eq!(seen, ["InProgress", "Current", "InProgress", "Current", "Terminating"]);
+}
+
+#[test]
+fn what_kubeform_refuses() {
+    let (_server, plane, notes) = with_notes();
+    let mut kept = note("kept", "hello", "world");
+    kept["spec"]["terminationPolicy"] = json!("DoNotTerminate");
+    kept["spec"]["updatePolicy"] = json!("DoNotDestroy");
+    good(&plane, &["create", "-f", "-"], &kept.to_string());
+    current(&plane, "kept");
+    let says = refused(&plane, &["delete", NOTES, "kept"], "");
+    assert!(
+        says.contains(
+            "note \"default/kept\" can't be terminated. To delete, change spec.terminationPolicy to Delete"
+        ),
+        "{says}"
+    );
+    let title = r#"{"spec": {"resource": {"title": "other"}}}"#;
+    let says = refused(&plane, &["patch", NOTES, "kept", "--type=merge", "-p", title], "");
+    assert!(
+        says.contains("immutable field can't be updated. To update, change spec.updatePolicy to Destroy"),
+        "{says}"
+    );
+    let text = r#"{"spec": {"resource": {"text": "there"}}}"#;
+    good(&plane, &["patch", NOTES, "kept", "--type=merge", "-p", text], "");
+    let written = || std::fs::read_to_string(notes.join("note-hello")).unwrap_or_default();
+    eventually("the edit", || (written() == "there").then_some(()));
+    good(
+        &plane,
+        &["patch", NOTES, "kept", "--type=merge", "-p", r#"{"spec": {"terminationPolicy": "Delete"}}"#],
+        "",
+    );
+    good(&plane, &["delete", NOTES, "kept"], "");
+    assert!(!notes.join("note-hello").exists());
+}
+
+#[test]
+fn providers_end_with_a_server_that_is_killed() {
+    let (mut server, plane, _) = with_notes();
+    good(&plane, &["create", "-f", "-"], &note("one", "hello", "world").to_string());
+    current(&plane, "one");
+    let plugins = server.dir().join("plugins");
+    let running = || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        processes
+            .filter(|one| one.path().join("exe").read_link().is_ok_and(|exe| exe.starts_with(&plugins)))
+            .count()
+    };
+    assert!(running() > 0);
+    server.kill();
+    eventually("the end of the provider", || (running() == 0).then_some(()));
+    server.restart();
+    good(
+        &plane,
+        &["patch", NOTES, "one", "--type=merge", "-p", r#"{"spec": {"resource": {"text": "again"}}}"#],
+        "",
+    );
+    let again = |now: &Value| now["spec"]["state"]["text"] == "again";
+    eventually("the edit", || Some(object(&plane, NOTES, "one")).filter(again));
 }

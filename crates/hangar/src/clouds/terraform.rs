@@ -80,15 +80,8 @@ pub async fn start(
         Arc::new(Limits::default()),
         Arc::new(Metrics::default()),
     );
-    let serving = Serving {
-        engine: engine.clone(),
-        registry,
-        pool,
-        wanted,
-        clouds,
-        sockets,
-        changed: Arc::default(),
-    };
+    let serving =
+        Serving { engine: engine.clone(), registry, pool, wanted, clouds, sockets, changed: Arc::default() };
     Ok(tokio::spawn(async move {
         providers::serve_directory(&serving.registry, &serving.pool, &serving.wanted.directory).await;
         serving.offer();

@@ -1,4 +1,4 @@
-//! `hangar import`: a control plane from where another system keeps it.
+//! `hangar import`: a control plane from where another system keeps it. What is imported from Terraform is in `tf`.
 
 mod aws;
 
@@ -14,6 +14,7 @@ use store::export::{Encoder, Header};
 use store_postgres::kine;
 use wire::protobuf::{self, Kind};
 
+use super::tf::{resource, state};
 use super::whole::{Entering, ROOT};
 use super::{Session, create, create::check_name, list};
 
@@ -23,6 +24,10 @@ pub enum Import {
     Kine(Kine),
     /// Of AWS: objects that take over what the account of the usual credentials has, as it is
     Aws(Box<aws::ImportAws>),
+    /// A resource of a Terraform provider, by its id: prints the object that takes it over
+    Terraform(Box<resource::ImportResource>),
+    /// The resources of a state file of Terraform: makes the objects that take them over
+    Tfstate(Box<state::ImportState>),
 }
 
 #[derive(Args, Clone, Debug)]
@@ -43,6 +48,8 @@ pub async fn run(session: &Session, import: Import) -> anyhow::Result<()> {
     let kine = match import {
         Import::Kine(kine) => kine,
         Import::Aws(import) => return Box::pin(aws::run(*import)).await,
+        // These need no hosting control plane, and are run without a session.
+        Import::Terraform(_) | Import::Tfstate(_) => return Ok(()),
     };
     let name = kine.name.as_str();
     check_name(name)?;

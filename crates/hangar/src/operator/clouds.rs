@@ -12,9 +12,10 @@ use tenancy::kubernetes::manifests;
 use tokio_util::sync::CancellationToken;
 
 use super::HOSTING;
+use super::terraform::{self, TerraformOptions};
 use crate::clouds::Shared;
 use crate::clouds::aws::AwsOptions;
-use crate::controlling::Running;
+use crate::controlling::{self, Running};
 
 /// Where the key that fingerprints of secrets are made with is kept.
 const NAMESPACE: &str = "kube-system";
@@ -25,13 +26,25 @@ const KEY: &str = "fingerprints";
 pub async fn start(
     client: &kube::Client,
     aws: &AwsOptions,
+    providers: &TerraformOptions,
     stop: CancellationToken,
 ) -> anyhow::Result<Option<Running>> {
-    if !aws.wanted() {
+    if !aws.wanted() && providers.terraform_plugin_dir.is_none() {
         return Ok(None);
     }
-    let shared = Shared::new(key(client).await?);
-    let Some(cloud) = aws.set_up(&shared).await? else { return Ok(None) };
+    let key = key(client).await?;
+    let of_terraform = terraform::start(client, providers, &key, stop.clone()).await?;
+    let of_aws = start_aws(client, aws, key, stop).await?;
+    Ok(of_aws.into_iter().chain(of_terraform).reduce(controlling::both))
+}
+
+async fn start_aws(
+    client: &kube::Client,
+    aws: &AwsOptions,
+    key: [u8; 32],
+    stop: CancellationToken,
+) -> anyhow::Result<Option<Running>> {
+    let Some(cloud) = aws.set_up(&Shared::new(key)).await? else { return Ok(None) };
     manifests::apply(client, &cloud.definitions()?).await.context("kinds cannot be defined")?;
     tracing::info!(cloud = cloud.name(), "its kinds are defined");
     let fleet = Arc::new(RemoteFleet::new(HOSTING, client.clone()));

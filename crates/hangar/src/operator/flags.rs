@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use tenancy::kubernetes::manifests::{self, Installation};
 use tenancy::kubernetes::{Expose, Gateway};
 
+use super::terraform::TerraformOptions;
 use crate::clouds::aws::AwsOptions;
 use crate::logs;
 
@@ -42,6 +43,8 @@ pub struct OperatorOptions {
     pub cluster: Cluster,
     #[command(flatten)]
     pub aws: AwsOptions,
+    #[command(flatten)]
+    pub terraform: TerraformOptions,
     /// Look after clouds only: make no control planes, and install nothing for them
     #[arg(long)]
     pub clouds_only: bool,

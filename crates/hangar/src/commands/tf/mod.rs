@@ -1,0 +1,185 @@
+//! Resources of Terraform providers in and out of a control plane: as state files, and by their ids.
+
+pub mod export;
+pub mod resource;
+pub mod state;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ::terraform::definition::{GENERIC_KIND, GENERIC_PLURAL, GROUP};
+use ::terraform::names::{API_VERSION, DOMAIN, KindName};
+use anyhow::{Context, bail};
+use http::{Method, Request, header};
+use serde_json::{Value, json};
+
+use crate::operator::cluster;
+
+/// Between two looks at an object.
+const PAUSE: Duration = Duration::from_millis(200);
+
+fn block_on(task: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("cannot start the runtime")?.block_on(Box::pin(task))
+}
+
+/// A kind as it is served, or would be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Kind {
+    group: String,
+    kind: String,
+    plural: String,
+}
+
+impl Kind {
+    fn of_type(type_name: &str) -> Kind {
+        let KindName { group, kind, plural, .. } = KindName::of_type(type_name);
+        Kind { group, kind, plural }
+    }
+
+    fn generic() -> Kind {
+        Kind { group: GROUP.into(), kind: GENERIC_KIND.into(), plural: GENERIC_PLURAL.into() }
+    }
+
+    fn is_generic(&self) -> bool {
+        self.group == GROUP
+    }
+
+    fn api_version(&self) -> String {
+        format!("{}/{API_VERSION}", self.group)
+    }
+
+    fn collection(&self, namespace: &str) -> String {
+        format!("/apis/{}/namespaces/{namespace}/{}", self.api_version(), self.plural)
+    }
+}
+
+/// A control plane, spoken to as a person does.
+struct Plane(kube::Client);
+
+impl Plane {
+    async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Plane> {
+        let (config, _) = cluster(kubeconfig).await?;
+        Ok(Plane(kube::Client::try_from(config).context("cannot use the kubeconfig")?))
+    }
+
+    async fn send(&self, method: Method, path: &str, body: &Value) -> Result<Value, kube::Error> {
+        let content = match method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, content);
+        let request = request.body(body.to_string().into_bytes()).map_err(kube::Error::HttpError)?;
+        self.0.request(request).await
+    }
+
+    async fn get(&self, path: &str) -> Result<Option<Value>, kube::Error> {
+        match self.send(Method::GET, path, &Value::Null).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
+
+    /// Whether a kind is served.
+    async fn serves(&self, kind: &Kind) -> anyhow::Result<bool> {
+        let found = self.get(&format!("/apis/{}", kind.api_version())).await?;
+        let resources = found.as_ref().and_then(|found| found["resources"].as_array());
+        Ok(resources.into_iter().flatten().any(|one| one["name"] == kind.plural.as_str()))
+    }
+
+    /// The kind that a user means: `things.thing.shelf.kubeform.com`, or a plural, singular or kind that is the only one.
+    async fn kind(&self, text: &str) -> anyhow::Result<Kind> {
+        let (name, group) = text.split_once('.').map_or((text, None), |(name, group)| (name, Some(group)));
+        let groups = self.send(Method::GET, "/apis", &Value::Null).await?;
+        let groups = groups["groups"].as_array().into_iter().flatten().filter_map(|one| one["name"].as_str());
+        let of_terraform = |one: &&str| *one == GROUP || one.ends_with(&format!(".{DOMAIN}"));
+        let mut found = Vec::new();
+        for group in groups.filter(of_terraform).filter(|one| group.is_none_or(|group| group == *one)) {
+            let list = self.get(&format!("/apis/{group}/{API_VERSION}")).await?.unwrap_or_default();
+            for one in list["resources"].as_array().into_iter().flatten() {
+                let texts =
+                    ["name", "singularName", "kind"].map(|field| one[field].as_str().unwrap_or_default());
+                if texts.iter().any(|text| text.eq_ignore_ascii_case(name)) && !texts[0].contains('/') {
+                    found.push(Kind { group: group.into(), kind: texts[2].into(), plural: texts[0].into() });
+                }
+            }
+        }
+        found.dedup();
+        match found.as_slice() {
+            [one] => Ok(one.clone()),
+            [] => bail!("the server has no kind {text:?} of a Terraform provider"),
+            [one, ..] => {
+                bail!("{text:?} is more than one kind; say which, such as {}.{}", one.plural, one.group)
+            }
+        }
+    }
+
+    /// Waits until something holds of an object, and says why if it fails instead.
+    async fn until(
+        &self,
+        path: &str,
+        patience: Duration,
+        holds: impl Fn(&Value) -> bool,
+    ) -> anyhow::Result<Value> {
+        let began = Instant::now();
+        loop {
+            let object = self.get(path).await?.with_context(|| format!("{path} is gone"))?;
+            if holds(&object) {
+                return Ok(object);
+            }
+            if began.elapsed() > patience {
+                let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+                let mut messages = conditions.filter_map(|one| one["message"].as_str());
+                bail!("it takes too long: {}", messages.next().unwrap_or("nothing has been said of it yet"));
+            }
+            if object["status"]["phase"] == "Failed" {
+                let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+                let mut stalled = conditions.filter(|one| one["type"] == "Stalled");
+                if let Some(reason) = stalled.next().filter(|one| one["reason"] != "Waiting") {
+                    bail!("{}", reason["message"].as_str().unwrap_or("it failed"));
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn delete(&self, path: &str) -> anyhow::Result<()> {
+        match self.send(Method::DELETE, path, &json!({})).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            answer => Ok(answer.map(drop)?),
+        }
+    }
+}
+
+/// A name that an object can have, of parts that are names elsewhere.
+fn object_name<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let joined = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-");
+    let fits = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name: String = joined.chars().map(fits).collect();
+    name.trim_matches('-').to_owned()
+}
+
+/// Settled, with the resource taken over.
+fn is_current(object: &Value) -> bool {
+    object["status"]["phase"] == "Current"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for (parts, expected) in [
+            (vec!["web_server", "", "eu-1"], "web-server-eu-1"),
+            (vec!["Main"], "main"),
+            (vec!["_a.b_"], "a-b"),
+        ] {
+            assert_eq!(object_name(parts), expected);
+        }
+        assert_eq!(
+            Kind::of_type("linode_instance").collection("n"),
+            "/apis/instance.linode.kubeform.com/v1alpha1/namespaces/n/instances"
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! Terraform's states in and out of a control plane, as somebody does who moves between the two.
+
+use std::path::Path;
+use std::process::Command;
+
+use end_to_end::{ControlPlane, binary};
+use serde_json::{Value, json};
+
+use super::terraform::{NOTES, current, note, with_notes, with_provider};
+use super::{eventually, exists, good, object};
+
+/// What `hangar` says in a control plane; it has to succeed.
+fn hangar(plane: &ControlPlane, arguments: &[&str]) -> String {
+    let output =
+        Command::new(binary()).arg("--kubeconfig").arg(&plane.kubeconfig).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn state(directory: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(directory.join("terraform.tfstate")).unwrap()).unwrap()
+}
+
+#[test]
+fn out_and_in_again() {
+    let (server, plane, notes) = with_notes();
+    good(&plane, &["create", "-f", "-"], &note("first", "hello", "world").to_string());
+    current(&plane, "first");
+    let out = server.dir().join("out");
+    hangar(&plane, &["export", "tfstate", "note", "first", "-d", out.to_str().unwrap()]);
+    let exported = state(&out);
+    let resource = &exported["resources"][0];
+    assert_eq!((&resource["type"], &resource["name"]), (&json!("memo_note"), &json!("first")));
+    assert_eq!(resource["instances"][0]["attributes"]["length"], 5);
+    let config = std::fs::read_to_string(out.join("main.tf")).unwrap();
+    assert!(
+        config.contains("resource \"memo_note\" \"first\" {\n  text = \"world\"\n  title = \"hello\"\n}"),
+        "{config}"
+    );
+    assert!(!exists(&plane, "secret", "first-notes-export"), "nothing stays behind");
+
+    // The object goes, the resource stays, and is taken over from the file.
+    let retain = r#"{"metadata": {"annotations": {"hangar.dev/deletion-policy": "retain"}}}"#;
+    good(&plane, &["patch", NOTES, "first", "--type=merge", "-p", retain], "");
+    good(&plane, &["delete", NOTES, "first"], "");
+    let file = notes.join("note-hello");
+    let before = file.metadata().unwrap().modified().unwrap();
+    let said = hangar(&plane, &["import", "tfstate", out.join("terraform.tfstate").to_str().unwrap()]);
+    assert_eq!(said, "memo_note.first is Note default/first now\n");
+    let taken = current(&plane, "first");
+    assert_eq!(taken["spec"]["resource"], json!({"title": "hello", "text": "world", "id": "note-hello"}));
+    assert!(!exists(&plane, "secret", "first-notes-import"));
+    // Looked at again, there is nothing to do.
+    good(&plane, &["annotate", NOTES, "first", "hangar.dev/reconcile=now"], "");
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    current(&plane, "first");
+    assert_eq!(file.metadata().unwrap().modified().unwrap(), before, "it was written to");
+    good(&plane, &["delete", NOTES, "first"], "");
+    assert!(!file.exists());
+}
+
+#[test]
+fn by_id() {
+    let shelf = binary().with_file_name("examples").join("shelf");
+    assert!(shelf.exists(), "{} is not built: cargo build -p terraform --example shelf", shelf.display());
+    let (_server, plane, things) = with_provider(&shelf, "shelf", "thing");
+    let kind = "things.thing.shelf.kubeform.com";
+    let thing = json!({
+        "apiVersion": "thing.shelf.kubeform.com/v1alpha1", "kind": "Thing",
+        "metadata": {"name": "maker", "annotations": {"hangar.dev/deletion-policy": "retain"}},
+        "spec": {"resource": {"name": "found", "size": 7}, "providerRef": {"name": "shelf-provider-secret"}},
+    });
+    good(&plane, &["create", "-f", "-"], &thing.to_string());
+    let is_current =
+        |name: &str| Some(object(&plane, kind, name)).filter(|now| now["status"]["phase"] == "Current");
+    let made = eventually("the phase Current", || is_current("maker"));
+    let id = made["spec"]["resource"]["id"].as_str().unwrap().to_owned();
+    good(&plane, &["delete", kind, "maker"], "");
+
+    let manifest = hangar(&plane, &["import", "terraform", "shelf", "shelf_thing", &id, "--name", "found"]);
+    assert!(manifest.contains("size: 7") && manifest.contains(&format!("id: {id}")), "{manifest}");
+    let probes = || good(&plane, &["get", "resources.terraform.hangar.dev", "-o", "name"], "");
+    eventually("the end of the probe", || probes().is_empty().then_some(()));
+    let file = things.join(format!("{id}.json"));
+    let before = std::fs::read_to_string(&file).unwrap();
+    good(&plane, &["apply", "-f", "-"], &manifest);
+    let found = eventually("the phase Current", || is_current("found"));
+    assert_eq!(found["spec"]["state"]["id"], json!(id));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), before, "taken over without a change");
+    assert_eq!(
+        std::fs::read_dir(&things)
+            .unwrap()
+            .flatten()
+            .filter(|one| one.path().extension().is_some_and(|end| end == "json"))
+            .count(),
+        1
+    );
+}
