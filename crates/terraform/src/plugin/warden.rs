@@ -18,7 +18,7 @@ while read -r sign group; do
   all=$rest
   [ "$sign" = + ] && all="$all $group"
 done
-for one in $all; do kill -KILL -- "-$one"; done
+for one in $all; do kill -KILL "-$one"; done
 "#;
 
 #[derive(Default)]
