@@ -353,7 +353,10 @@ impl Things {
 
     fn write(&self, id: &str, fields: &Fields, config: &Value, ty: &Type) {
         let text = Value::Fields(fields.clone()).to_state_json(ty).expect("all is known");
-        std::fs::write(self.path(id), text).expect("a place on the shelf");
+        // Whole or not at all: others look at the shelf, too.
+        let beside = self.path(id).with_extension("new");
+        std::fs::write(&beside, text).expect("a place on the shelf");
+        std::fs::rename(&beside, self.path(id)).expect("a place on the shelf");
         if let Some(secret) = config.field("secret_wo").as_str() {
             std::fs::write(self.directory.join(format!("{id}.wo")), secret).expect("a place on the shelf");
         }

@@ -66,7 +66,9 @@ impl World {
     pub fn things(&self) -> Vec<Json> {
         let entries = std::fs::read_dir(self.cloud.path()).unwrap().flatten();
         let things = entries.filter(|entry| entry.path().extension().is_some_and(|end| end == "json"));
-        things.map(|entry| serde_json::from_slice(&std::fs::read(entry.path()).unwrap()).unwrap()).collect()
+        // One may go between the two.
+        let read = things.filter_map(|entry| std::fs::read(entry.path()).ok());
+        read.map(|text| serde_json::from_slice(&text).unwrap()).collect()
     }
 }
 
