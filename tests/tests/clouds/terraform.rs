@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use end_to_end::{ControlPlane, Server, tools_dir};
 use serde_json::{Value, json};
 
-use super::{eventually, good, object, refused};
+use super::{eventually, exists, good, kubectl, object, refused};
 
 pub const NOTES: &str = "notes.note.memo.kubeform.com";
 
@@ -144,4 +144,27 @@ fn providers_end_with_a_server_that_is_killed() {
     );
     let again = |now: &Value| now["spec"]["state"]["text"] == "again";
     eventually("the edit", || Some(object(&plane, NOTES, "one")).filter(again));
+}
+
+#[test]
+fn a_dry_run_shows_the_plan() {
+    let (_server, plane, notes) = with_notes();
+    let first = note("first", "hello", "world").to_string();
+    let tried = |arguments: &[&str], input: &str| {
+        let output = kubectl(&plane, arguments, input);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = tried(&["apply", "--dry-run=server", "-f", "-"], &first);
+    assert!(said.contains("plan of Note default/first: create in memo_note (memo)"), "{said}");
+    assert!(!notes.join("note-hello").exists() && !exists(&plane, NOTES, "first"));
+    good(&plane, &["create", "-f", "-"], &first);
+    current(&plane, "first");
+    let said = tried(&["apply", "--dry-run=server", "-f", "-"], &first.replace("world", "there"));
+    assert!(said.contains("spec.resource.text: \"world\" -> \"there\""), "{said}");
+    let said = tried(&["apply", "--dry-run=server", "-f", "-"], &first.replace("hello", "other"));
+    assert!(said.contains("replace in memo_note (memo)"), "{said}");
+    let said = tried(&["delete", "--dry-run=server", NOTES, "first"], "");
+    assert!(said.contains("delete in memo_note (memo)"), "{said}");
+    assert_eq!(std::fs::read_to_string(notes.join("note-hello")).unwrap(), "world");
 }

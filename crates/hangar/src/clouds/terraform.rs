@@ -19,8 +19,8 @@ use async_trait::async_trait;
 use auth::user::{MASTERS, UserInfo};
 use http::HeaderValue;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use objects::CompactString;
-use provision::{Limits, Metrics, Reviewing, Settings};
+use objects::{CompactString, meta};
+use provision::{Failure, Limits, Metrics, Preview, Reviewing, Settings};
 use runtime::{
     Controller, Cursor, Fleet, FleetError, Identity, InProcessFleet, Key, Kinds, Options, Position, Runtime,
     Stream,
@@ -29,7 +29,8 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::s3_state;
+use super::foresight::OfClouds;
+use super::{Cloud, s3_state};
 use crate::controlling::{self, Running};
 use crate::stores::Place;
 
@@ -82,6 +83,8 @@ pub async fn start(
     );
     let serving =
         Serving { engine: engine.clone(), registry, pool, wanted, clouds, sockets, changed: Arc::default() };
+    let planning: Vec<Box<dyn Cloud>> = vec![Box::new(Resources(serving.clouds.clone()))];
+    engine.foresee_with(Arc::new(OfClouds::new(engine, Arc::new(planning))));
     Ok(tokio::spawn(async move {
         providers::serve_directory(&serving.registry, &serving.pool, &serving.wanted.directory).await;
         serving.offer();
@@ -95,6 +98,36 @@ pub async fn start(
             }
         }
     }))
+}
+
+/// Resources of all providers, as one cloud.
+struct Resources(provision::Engine<Terraform>);
+
+#[async_trait]
+impl Cloud for Resources {
+    fn name(&self) -> &'static str {
+        "terraform"
+    }
+
+    fn offers(&self) -> Vec<Offer> {
+        offers(self.0.driver().registry())
+    }
+
+    fn definitions(&self) -> anyhow::Result<Vec<Value>> {
+        Ok(self.0.driver().registry().offers().iter().map(|offer| offer.whole()).collect())
+    }
+
+    fn knows(&self, object: &Value) -> bool {
+        self.0.driver().registry().find(meta::api_version(object), meta::kind(object)).is_some()
+    }
+
+    fn controllers(&self) -> Vec<Box<dyn Controller>> {
+        vec![Box::new(self.0.clone())]
+    }
+
+    async fn plan(&self, fleet: &dyn Fleet, control_plane: &str, object: &Value) -> Result<Preview, Failure> {
+        self.0.plan(fleet, control_plane, object).await
+    }
 }
 
 struct Serving {
@@ -115,16 +148,19 @@ impl Drop for Serving {
     }
 }
 
-/// Offers the kinds that are served now to all control planes.
-fn offer(engine: &Arc<Engine>, clouds: &provision::Engine<Terraform>) {
-    let registry = clouds.driver().registry();
+fn offers(registry: &Registry) -> Vec<Offer> {
     let offers = registry.offers().into_iter().map(|offer| Offer {
         definition: offer.definition,
         schema: Arc::new(move |_| (offer.schema)()),
         fingerprint: offer.fingerprint,
     });
+    offers.collect()
+}
+
+/// Offers the kinds that are served now to all control planes.
+fn offer(engine: &Arc<Engine>, clouds: &provision::Engine<Terraform>) {
     let review = Arc::new(Reviewing::new(clouds.clone(), engine));
-    engine.planes.catalogs.offer_reviewed("terraform", offers.collect(), review);
+    engine.planes.catalogs.offer_reviewed("terraform", offers(clouds.driver().registry()), review);
 }
 
 impl Serving {
