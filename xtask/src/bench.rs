@@ -7,6 +7,7 @@
 mod database;
 mod machine;
 mod page;
+mod remote;
 mod terraform;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,12 @@ pub struct Args {
     /// What the server stores in; a database keeps its files in $TMPDIR, which should be on a disk
     #[arg(long, default_value = "embedded")]
     store: Store,
+    /// All stores, one after the other, each with its page
+    #[arg(long, conflicts_with_all = ["store", "output"])]
+    all: bool,
+    /// The build to measure: another than release shows that everything works, and nothing else
+    #[arg(long, default_value = "release", value_name = "NAME")]
+    profile: String,
     /// Where to write the page [default: docs/benchmarks.md, or docs/benchmarks-STORE.md]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -39,6 +46,10 @@ struct Amounts {
     tenants: &'static [usize],
     /// On the whole server; the same as the load is told.
     existing: &'static [usize],
+    /// Control planes that nobody uses.
+    idle: usize,
+    /// How long writes are measured with and without compaction, each.
+    compaction_seconds: u64,
 }
 
 const FULL: Amounts = Amounts {
@@ -58,6 +69,8 @@ const FULL: Amounts = Amounts {
     ],
     tenants: &[1, 1_000, 10_000],
     existing: &[1, 100, 1_000, 10_000],
+    idle: 200,
+    compaction_seconds: 30,
 };
 const QUICK: Amounts = Amounts {
     load: &[
@@ -76,6 +89,8 @@ const QUICK: Amounts = Amounts {
     ],
     tenants: &[1, 1_000],
     existing: &[1, 100],
+    idle: 20,
+    compaction_seconds: 5,
 };
 
 /// All that was measured, by the name of the scenario.
@@ -84,6 +99,7 @@ struct Results {
     startup: Duration,
     machine: machine::Facts,
     store: Store,
+    profile: String,
 }
 
 impl Results {
@@ -104,57 +120,97 @@ impl Results {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let amounts = if args.quick { QUICK } else { FULL };
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    let load_target = target.join("load");
-    cargo(&["build", "--release", "--package", "hangar"])?;
-    cargo(&["build", "--release", "--package", "apiserver", "--example", "tenants"])?;
-    cargo(&["build", "--release", "--package", "terraform", "--example", "cost", "--example", "shelf"])?;
-    let load = ["build", "--release", "--manifest-path", "benches/load/Cargo.toml", "--target-dir"];
-    run_command(Command::new("cargo").args(load).arg(&load_target))?;
+    let build = Build::make(&args.profile)?;
+    let stores = if args.all { &Store::ALL[..] } else { &[args.store] };
+    for store in stores {
+        measure(args, &build, *store).with_context(|| format!("on {}", store.name()))?;
+    }
+    Ok(())
+}
 
+/// The programs that measure and are measured.
+struct Build {
+    target: PathBuf,
+    /// Where this profile's are.
+    programs: PathBuf,
+    load: PathBuf,
+}
+
+impl Build {
+    fn make(profile: &str) -> anyhow::Result<Build> {
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+        let load_target = target.join("load");
+        let build = ["build", "--profile", profile];
+        cargo(&[&build[..], &["--package", "hangar", "--bins", "--example", "compaction"]].concat())?;
+        cargo(&[&build[..], &["--package", "apiserver", "--example", "tenants"]].concat())?;
+        let terraform = ["--package", "terraform", "--example", "cost", "--example", "shelf"];
+        cargo(&[&build[..], &terraform].concat())?;
+        let load = ["--manifest-path", "benches/load/Cargo.toml", "--target-dir"];
+        run_command(Command::new("cargo").args(build).args(load).arg(&load_target))?;
+        // Cargo's own name for where it puts this one.
+        let directory = if profile == "dev" { "debug" } else { profile };
+        let load = load_target.join(directory).join("load");
+        Ok(Build { programs: target.join(directory), target, load })
+    }
+}
+
+fn measure(args: &Args, build: &Build, store: Store) -> anyhow::Result<()> {
+    let amounts = if args.quick { QUICK } else { FULL };
     // Beside the build, and so on a disk: temporary directories often are in memory, where syncing costs nothing.
-    let scratch = tempfile::tempdir_in(&target)?;
+    let scratch = tempfile::tempdir_in(&build.target)?;
     let facts = machine::Facts::gather(scratch.path())?;
-    let database = Database::start(args.store);
-    let (server, startup) =
-        Server::start(&target.join("release/hangar"), &scratch.path().join("data"), database.url())?;
-    let mut results = Results { scenarios: BTreeMap::new(), startup, machine: facts, store: args.store };
+    let database = Database::start(store);
+    let hangar = build.programs.join("hangar");
+    let (server, startup) = Server::start(&hangar, &scratch.path().join("data"), database.url())?;
+    let (scenarios, profile) = (BTreeMap::new(), args.profile.clone());
+    let mut results = Results { scenarios, startup, machine: facts, store, profile };
 
     let measured = scratch.path().join("measured.json");
-    let mut load = Command::new(load_target.join("release/load"));
+    let mut load = Command::new(&build.load);
     load.arg("--kubeconfig").arg(&server.kubeconfig).arg("--pid").arg(server.child.id().to_string());
     run_command(load.arg("--json").arg(&measured).args(amounts.load))?;
     results.add(&std::fs::read_to_string(&measured)?)?;
+    if let Some(idle) = remote::idle(&hangar, &server, &database, amounts.idle, scratch.path())? {
+        results.add(&idle.to_string())?;
+    }
     server.stop()?;
+
+    let mut compaction = Command::new(build.programs.join("examples/compaction"));
+    compaction.arg(database.url().unwrap_or_else(|| scratch.path().join("compaction").display().to_string()));
+    results.add(&output_of(compaction.arg(amounts.compaction_seconds.to_string()))?)?;
     drop(database);
 
     // The engine alone is always on the embedded store.
-    let tenants = if args.store == Store::Embedded { amounts.tenants } else { &[] };
+    let tenants = if store == Store::Embedded { amounts.tenants } else { &[] };
     for count in tenants {
-        let mut engine = Command::new(target.join("release/examples/tenants"));
-        let output =
-            engine.arg(scratch.path().join(format!("engine-{count}"))).arg(count.to_string()).output()?;
-        if !output.status.success() {
-            bail!("{engine:?} failed: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        let lines = String::from_utf8(output.stdout)?;
-        print!("{lines}");
-        results.add(&lines)?;
+        let mut engine = Command::new(build.programs.join("examples/tenants"));
+        engine.arg(scratch.path().join(format!("engine-{count}"))).arg(count.to_string());
+        results.add(&output_of(&mut engine)?)?;
     }
-    if args.store == Store::Embedded {
+    if store == Store::Embedded {
         let amounts = if args.quick { terraform::QUICK } else { terraform::FULL };
-        let lines = terraform::measure(&target.join("release"), amounts)?;
+        let lines = terraform::measure(&build.programs, amounts)?;
         print!("{lines}");
         results.add(&lines)?;
     }
     let quick = if args.quick { " --quick" } else { "" };
-    let command = format!("cargo xtask bench{quick}{}", args.store.option());
+    let command = format!("cargo xtask bench{quick}{}", store.option());
     let page = page::write(&results, &command, tenants, amounts.existing) + &terraform::section(&results);
-    let output = args.output.clone().unwrap_or_else(|| args.store.page().into());
+    let output = args.output.clone().unwrap_or_else(|| store.page().into());
     std::fs::write(&output, page).with_context(|| format!("cannot write {}", output.display()))?;
     println!("\nwritten: {}", output.display());
     Ok(())
+}
+
+/// What a program prints, which is also shown.
+fn output_of(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    if !output.status.success() {
+        bail!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let lines = String::from_utf8(output.stdout)?;
+    print!("{lines}");
+    Ok(lines)
 }
 
 fn cargo(arguments: &[&str]) -> anyhow::Result<()> {

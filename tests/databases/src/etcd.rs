@@ -125,17 +125,24 @@ impl Server {
 
     /// Asks as tools do that know nothing of us: etcd's JSON gateway.
     pub fn ask(&self, path: &str, body: &str) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         let length = body.len();
-        write!(
-            stream,
-            "POST {path} HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-        )
-        .unwrap();
+        self.speak(&format!("POST {path} HTTP/1.1\r\nContent-Length: {length}"), body)
+    }
+
+    fn speak(&self, head: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        write!(stream, "{head}\r\nHost: etcd\r\nConnection: close\r\n\r\n{body}").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{path} {body}: {answer}");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{head} {body}: {answer}");
         answer
+    }
+
+    /// Messages of clients so far: requests, and what is said on streams.
+    pub fn messages(&self) -> u64 {
+        let metrics = self.speak("GET /metrics HTTP/1.1", "");
+        let counts = metrics.lines().filter(|line| line.starts_with("grpc_server_msg_received_total"));
+        counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>() as u64
     }
 
     /// All keys that begin with a prefix.

@@ -206,6 +206,18 @@ impl Server {
         }
     }
 
+    /// Transactions so far, of everybody; a statement that stands alone is one.
+    pub fn transactions(&self) -> u64 {
+        let asked = as_account(&programs().join("psql"))
+            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--command"])
+            .arg("SELECT sum(xact_commit + xact_rollback)::bigint FROM pg_stat_database")
+            .arg(self.url())
+            .output()
+            .unwrap();
+        let (said, wrong) = (String::from_utf8_lossy(&asked.stdout), String::from_utf8_lossy(&asked.stderr));
+        said.trim().parse().unwrap_or_else(|_| panic!("psql: {said}{wrong}"))
+    }
+
     pub fn port(&self) -> u16 {
         self.port
     }

@@ -11,6 +11,16 @@ pub enum Store {
 }
 
 impl Store {
+    pub const ALL: [Store; 3] = [Store::Embedded, Store::Postgres, Store::Etcd];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Store::Embedded => "the embedded store",
+            Store::Postgres => "PostgreSQL",
+            Store::Etcd => "etcd",
+        }
+    }
+
     /// As a sentence goes on about it.
     pub fn told(self) -> &'static str {
         match self {
@@ -56,6 +66,15 @@ impl Database {
             Store::Embedded => Database::None,
             Store::Postgres => Database::Postgres(postgres::Server::new(&[])),
             Store::Etcd => Database::Etcd(etcd::Server::start()),
+        }
+    }
+
+    /// What it was asked so far, by everybody.
+    pub fn asked(&self) -> Option<u64> {
+        match self {
+            Database::None => None,
+            Database::Postgres(server) => Some(server.transactions()),
+            Database::Etcd(server) => Some(server.messages()),
         }
     }
 

@@ -116,6 +116,7 @@ pub fn write(results: &Results, command: &str, tenants: &[usize], existing: &[us
     }
     served(&mut page, results);
     control_planes(&mut page, results, existing);
+    keeping::write(&mut page, results);
     page
 }
 
@@ -124,15 +125,18 @@ macro_rules! line {
     ($page:expr, $($what:tt)*) => {{ let _ = writeln!($page, $($what)*); }};
 }
 
+// After the macro, which it uses.
+mod keeping;
+
 fn head(page: &mut String, results: &Results, command: &str) {
     let machine = &results.machine;
-    line!(page, "# Benchmarks\n");
+    line!(page, "# Benchmarks on {}\n", results.store.name());
     line!(page, "<!-- Written by `cargo xtask bench`; edit xtask/src/bench/page.rs instead. -->\n");
     line!(page, "    {command}\n");
     line!(page, "| | |\n|---|---|");
     line!(page, "| date | {} |", machine.date);
     line!(page, "| commit | {} |", machine.commit);
-    line!(page, "| compiler | {}, release profile |", machine.compiler);
+    line!(page, "| compiler | {}, profile {} |", machine.compiler, results.profile);
     line!(
         page,
         "| machine | {} cores of {}, {:.0} GiB, {} |",
