@@ -112,6 +112,8 @@ impl Client {
             .max_redirects(0)
             .allow_non_standard_methods(true)
             .timeout_connect(Some(PATIENCE))
+            // Until the server closes them: a client that waits for others is still connected when it goes on.
+            .max_idle_age(PATIENCE)
             .timeout_recv_response(Some(PATIENCE))
             .tls_config(credentials.tls())
             .proxy(None)
@@ -177,6 +179,7 @@ impl Client {
     ) -> Result<Answer, ureq::Error> {
         let request = self.request(method, path, content_type, body);
         let request = self.agent.configure_request(request).timeout_global(Some(self.patience));
+        let request = request.timeout_connect(Some(self.patience));
         let request = request.timeout_recv_response(Some(self.patience)).build();
         let response = self.agent.run(request)?;
         let (head, mut rest) = response.into_parts();

@@ -4,8 +4,8 @@
 //! `HANGAR_CHURN=N` says how many clients; `HANGAR_LONG=1` goes through all sizes.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use end_to_end::{Client, Engine, Server, Watch};
@@ -17,6 +17,8 @@ use crate::writers::{MAPS, revision};
 /// Clients that write, and as many that watch; the first is what is tested every time.
 const SIZES: [usize; 3] = [50, 200, 1_000];
 const UPDATES: usize = 3;
+/// Handshakes at the same time.
+const CONNECTING: usize = 16;
 const SELECTOR: &str = "churn%3Dyes";
 const FENCE: &str = "fence";
 /// Many events to many watchers take their time on a small machine.
@@ -53,6 +55,8 @@ fn churn_of(engine: Engine, servers: usize, clients: usize) {
     // When each write was acknowledged, by its revision; deletions by their objects, each of which has one.
     let written = Mutex::new(BTreeMap::new());
     let (errors, began) = (AtomicUsize::new(0), Instant::now());
+    // All are connected before the first writes: what is tested is churn of objects, not of connections.
+    let (connecting, connected) = ([(); CONNECTING].map(|()| Mutex::new(())), Barrier::new(clients));
     let seen: Vec<Vec<Event>> = std::thread::scope(|scope| {
         let watch = |number: usize| {
             let client = servers[number % servers.len()].client();
@@ -63,8 +67,13 @@ fn churn_of(engine: Engine, servers: usize, clients: usize) {
         let watchers: Vec<_> = (0..clients).map(watch).collect();
         let write = |number: usize| {
             let client = servers[number % servers.len()].client().patient_for(PATIENCE);
-            let (written, errors) = (&written, &errors);
+            let (written, errors, connecting, connected) = (&written, &errors, &connecting, &connected);
             scope.spawn(move || {
+                let turn = connecting[number % CONNECTING].lock().unwrap();
+                // Who cannot connect now will say so when it writes.
+                let _ = client.try_send("GET", "/version", None, b"");
+                drop(turn);
+                connected.wait();
                 let (acknowledged, failed) = live(&client, &format!("churn-{number}"));
                 errors.fetch_add(failed, Ordering::SeqCst);
                 written.lock().unwrap().extend(acknowledged);
