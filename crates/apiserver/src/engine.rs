@@ -183,3 +183,27 @@ impl From<StoreError> for crate::service::Failure {
         crate::service::Failure(Box::new(store_status(error)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::fixture::Fixture;
+
+    #[tokio::test]
+    async fn whoever_retires_says_so_and_serves_on() {
+        let fixture = Fixture::new().await;
+        let code = async |path: &str| fixture.ask("a", "GET", path, "").await.0;
+        assert_eq!(code("/readyz").await, 200);
+        fixture.engine.retire();
+        assert_eq!(code("/readyz").await, 500);
+        assert_eq!(code("/livez").await, 200);
+        assert_eq!(code("/api/v1/namespaces/default/configmaps").await, 200);
+        let stopped = fixture.engine.stopped();
+        assert!(tokio::time::timeout(Duration::from_millis(50), stopped).await.is_err(), "watches end later");
+        fixture.engine.stop();
+        fixture.engine.stopped().await;
+        fixture.engine.retire();
+        assert!(fixture.engine.is_stopping(), "what has ended does not come back");
+    }
+}
