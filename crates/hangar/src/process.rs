@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::Context;
 use apiserver::Engine;
 use runtime::FleetError;
-use store::Store;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +24,6 @@ pub fn delay(asked: Option<u64>, place: &Place) -> Duration {
 /// Everything that has to end.
 pub struct Running<T> {
     pub engine: Arc<Engine>,
-    pub store: Arc<dyn Store>,
     /// Ends the controllers.
     pub stop: CancellationToken,
     /// Ends the listener.
@@ -66,7 +64,7 @@ impl<T> Running<T> {
         if let Some(log) = &self.engine.config.audit {
             log.flush().await;
         }
-        self.store.close().await;
+        self.engine.store.close().await;
         ended
     }
 }

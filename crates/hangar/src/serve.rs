@@ -126,7 +126,7 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
 
     let audit = options.audit_log.clone().map(|log| Audit { log, policy: options.audit_policy.clone() });
     let engine = Engine::new(
-        store.clone(),
+        store,
         Config {
             hosting: single.unwrap_or(up::HOSTING).into(),
             data_key: data_key(&options, &data_dir)?,
@@ -151,7 +151,7 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     tokio::spawn(shown.follow(stop.clone()));
     tracing::info!(%address, control_plane = single.unwrap_or("all"), "serving");
     let delay = process::delay(options.shutdown_delay, &place);
-    process::Running { engine, store, stop, closing, delay, serving, controlling }.until_stopped().await
+    process::Running { engine, stop, closing, delay, serving, controlling }.until_stopped().await
 }
 
 /// The one control plane, with the keys and the quota that were asked for.

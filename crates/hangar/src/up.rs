@@ -48,7 +48,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let address = reachable(socket.local_addr()?);
 
     let engine = Engine::new(
-        store.clone(),
+        store,
         Config {
             hosting: HOSTING.into(),
             data_key: data_key(&configuration.data_dir)?,
@@ -108,7 +108,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     );
 
     let delay = process::delay(configuration.shutdown_delay, &configuration.store);
-    process::Running { engine, store, stop, closing, delay, serving, controlling }.until_stopped().await
+    process::Running { engine, stop, closing, delay, serving, controlling }.until_stopped().await
 }
 
 /// The clouds that are set up; every control plane serves their kinds from here on.

@@ -6,6 +6,7 @@ use store::StoreError;
 
 const READS: u8 = 1;
 const WRITES: u8 = 2;
+const CLOSED: u8 = 4;
 
 /// What does not work. Each is known to work again when it did: a store whose disk is full can still be read.
 #[derive(Debug, Default)]
@@ -26,6 +27,11 @@ impl Outage {
             (Some(News::Ended), _) => tracing::info!("the store is available again"),
             _ => {}
         }
+    }
+
+    /// From now on it is away because we wanted it so.
+    pub fn close(&self) {
+        self.0.fetch_or(CLOSED, Ordering::Relaxed);
     }
 
     fn news<T>(&self, writes: bool, result: &Result<T, StoreError>) -> Option<News> {
@@ -64,5 +70,8 @@ mod tests {
         ] {
             assert_eq!(outage.news(writes, &result), expected, "{writes} {result:?}");
         }
+        outage.close();
+        assert_eq!(outage.news(true, &away()), None);
+        assert_eq!(outage.news(true, &Ok(())), None);
     }
 }

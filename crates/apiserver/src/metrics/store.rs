@@ -248,6 +248,7 @@ impl Store for Measured {
     }
 
     async fn close(&self) {
+        self.operations.outage.close();
         self.inner.close().await;
     }
 }
