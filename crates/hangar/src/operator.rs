@@ -15,7 +15,7 @@ use auth::Secret;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use runtime::RemoteFleet;
+use runtime::{Candidate, Leadership, RemoteFleet};
 use tenancy::kubernetes::{Kubernetes, Options, Overrides, Rooms, manifests};
 use tokio_util::sync::CancellationToken;
 
@@ -159,6 +159,18 @@ async fn operate(options: OperatorOptions, kubeconfig: Option<&Path>) -> anyhow:
     let authority = pem_of(config.root_cert.as_deref().unwrap_or_default());
     let client = kube::Client::try_from(config).context("cannot use the kubeconfig")?;
 
+    // Whoever waits for its turn does what it is for.
+    ready.store(options.leader_elect, Ordering::Relaxed);
+    let leadership = match options.leader_elect {
+        false => None,
+        true => {
+            let candidate = candidate(&client, &options.leader_elect_namespace);
+            tokio::select! {
+                interrupted = process::interrupted() => return interrupted,
+                leadership = candidate.lead() => Some(leadership),
+            }
+        }
+    };
     let looking_after = clouds::start(&client, &options.aws, &options.terraform, stop.clone()).await?;
     let making = match options.clouds_only {
         true if looking_after.is_none() => {
@@ -177,13 +189,35 @@ async fn operate(options: OperatorOptions, kubeconfig: Option<&Path>) -> anyhow:
     let ended = tokio::select! {
         interrupted = process::interrupted() => interrupted,
         ended = &mut controlling => Err(process::controllers_ended(ended)),
+        // Whoever starts this process starts it again, and it waits for its turn.
+        () = deposed(leadership.as_ref()) => Err(anyhow::anyhow!("another operator of the cluster leads now")),
     };
     tracing::info!("stopping");
     stop.cancel();
     if !controlling.is_finished() {
         let _ = controlling.await;
     }
+    if let Some(leadership) = leadership {
+        // Only now that nothing is being done any more.
+        leadership.resign().await;
+    }
     ended
+}
+
+/// By the name that KubeFlex's operator has its lease under: the two never work at the same time either.
+const LEASE: &str = "c6f71c85.kflex.kubestellar.org";
+
+fn candidate(client: &kube::Client, namespace: &str) -> Candidate {
+    let pod = std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
+    let holder = format!("{}_{}", pod.as_deref().unwrap_or("hangar"), uuid::Uuid::new_v4());
+    Candidate::new(client.clone(), namespace, LEASE, holder)
+}
+
+async fn deposed(leadership: Option<&Leadership>) {
+    match leadership {
+        Some(leadership) => leadership.ended.cancelled().await,
+        None => std::future::pending().await,
+    }
 }
 
 struct SharedStores;

@@ -7,11 +7,13 @@
 //! **Invariants:** an idle control plane or key has nothing here: no task, timer, client or entry. The cursor never
 //! passes a change whose keys are neither done nor listed in it. A control plane with much to do waits for itself.
 //!
-//! Not here: what is to be done (see `controllers`), and leases: a fleet that is shared by several processes will
-//! give each of them the changes of its own shards only.
+//! Processes that share a fleet take turns: by [`Leases`] of a store, or as a [`Candidate`] for a Lease of a cluster.
+//!
+//! Not here: what is to be done (see `controllers`).
 
 mod controller;
 mod cursor;
+mod election;
 mod event;
 mod fleet;
 mod in_process;
@@ -23,6 +25,7 @@ mod run;
 
 pub use controller::{Context, Controller, Error, Kinds, Next, Request, Triggers};
 pub use cursor::{Cursor, Parked};
+pub use election::{Candidate, Leadership};
 pub use event::{Change, Event};
 pub use fleet::{Fleet, FleetError, Identity, Stream};
 pub use in_process::InProcessFleet;

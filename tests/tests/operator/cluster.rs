@@ -31,6 +31,8 @@ pub fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
 pub struct Process {
     child: Child,
     log: PathBuf,
+    /// It has ended, and the test knows how.
+    ended: bool,
 }
 
 impl Process {
@@ -41,7 +43,23 @@ impl Process {
         for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "HANGAR_STORE", "HANGAR_DATA_DIR"] {
             command.env_remove(variable);
         }
-        Process { child: command.spawn().unwrap(), log }
+        Process { child: command.spawn().unwrap(), log, ended: false }
+    }
+
+    /// It ends by itself, and says why.
+    #[track_caller]
+    pub fn ends_with_failure(mut self, why: &str) {
+        let ended = eventually("the end of the process", || self.child.try_wait().unwrap());
+        self.ended = true;
+        assert_eq!(ended.code(), Some(1), "{}", self.said());
+        assert!(self.said().contains(why), "{}", self.said());
+    }
+
+    /// As a node that is gone: nothing is given back.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.ended = true;
     }
 
     pub fn said(&self) -> String {
@@ -51,6 +69,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
         if std::thread::panicking() {
             let _ = self.child.kill();
             let _ = self.child.wait();
@@ -115,13 +136,18 @@ impl Cluster {
 
     /// The operator as its pod would run it: with the rights of its account and no others.
     pub fn operator(&self, options: &[&str]) -> Process {
+        self.operator_named("operator", options)
+    }
+
+    /// One of several.
+    pub fn operator_named(&self, name: &str, options: &[&str]) -> Process {
         let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
         let path = self.plane.path(&format!("{SYSTEM}/serviceaccounts/kubeflex-controller-manager/token"));
         let answer = self.client.post(&path, &request).ok();
         let mut config: Value =
             serde_json::from_slice(&std::fs::read(&self.plane.kubeconfig).unwrap()).unwrap();
         config["users"][0]["user"] = json!({"token": answer["status"]["token"]});
-        let kubeconfig = self.dir.path().join("operator.kubeconfig");
+        let kubeconfig = self.dir.path().join(format!("{name}.kubeconfig"));
         std::fs::write(&kubeconfig, config.to_string()).unwrap();
         let kubeconfig = kubeconfig.to_str().unwrap();
         let mut arguments = vec!["operator", "--kubeconfig", kubeconfig];
@@ -130,7 +156,7 @@ impl Cluster {
         }
         arguments.extend(options);
         let arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
-        Process::start(self.dir.path().join("operator.log"), &arguments)
+        Process::start(self.dir.path().join(format!("{name}.log")), &arguments)
     }
 
     pub fn find(&self, path: &str) -> Option<Value> {

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "a log is shown when a test fails")]
 
 mod cluster;
+mod leaders;
 mod pod;
 
 use std::process::{Command, Stdio};

@@ -51,6 +51,12 @@ pub struct OperatorOptions {
     /// Make a password for the PostgreSQL that was installed with the operator, if it has none
     #[arg(long)]
     pub make_postgresql_password: bool,
+    /// Do nothing while another operator of this cluster does: the one that holds the Lease works, the others wait
+    #[arg(long)]
+    pub leader_elect: bool,
+    /// The namespace of that Lease
+    #[arg(long, value_name = "NAMESPACE", default_value = tenancy::names::SYSTEM_NAMESPACE)]
+    pub leader_elect_namespace: String,
     /// Where to say whether it is well: /healthz and /readyz [default: nowhere]
     #[arg(long, value_name = "HOST:PORT")]
     pub health_probe_bind_address: Option<SocketAddr>,

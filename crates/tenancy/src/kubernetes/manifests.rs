@@ -37,6 +37,9 @@ pub const POSTGRESQL_IMAGE: &str = "postgres:17";
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 const ROLE: &str = "kubeflex-manager-role";
 const BINDING: &str = "kubeflex-manager-rolebinding";
+/// Of those who may lead: the one that works, of several.
+const ELECTION_ROLE: &str = "kubeflex-leader-election-role";
+const ELECTION_BINDING: &str = "kubeflex-leader-election-rolebinding";
 const HEALTH_PORT: u16 = 8_081;
 
 /// Everything, in an order in which it can be applied.
@@ -63,6 +66,16 @@ pub fn manifests(installation: &Installation) -> Vec<Value> {
     all.push(json!({
         "apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": BINDING},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+    }));
+    all.push(json!({
+        "apiVersion": RBAC, "kind": "Role", "metadata": {"name": ELECTION_ROLE, "namespace": names::SYSTEM_NAMESPACE},
+        "rules": [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}],
+    }));
+    all.push(json!({
+        "apiVersion": RBAC, "kind": "RoleBinding",
+        "metadata": {"name": ELECTION_BINDING, "namespace": names::SYSTEM_NAMESPACE},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ELECTION_ROLE},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }));
     all.push(install::configuration(settings));
@@ -187,6 +200,7 @@ fn deployment(installation: &Installation) -> Value {
         format!("--image={}", installation.image),
         format!("--image-pull-policy={}", installation.image_pull_policy),
         format!("--health-probe-bind-address=0.0.0.0:{HEALTH_PORT}"),
+        "--leader-elect".to_owned(),
     ];
     if installation.postgresql.is_some() {
         arguments.push("--make-postgresql-password".to_owned());
@@ -233,8 +247,8 @@ fn deployment(installation: &Installation) -> Value {
         },
         "spec": {
             "replicas": 1,
-            // Two of them would do everything twice.
-            "strategy": {"type": "Recreate"},
+            // The next one waits until the last one has given its lease back.
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
