@@ -26,7 +26,7 @@ pub struct Server {
     flags: Vec<String>,
     database: Option<Arc<Database>>,
     /// What it may log as an error, because the test made it so.
-    forgiven: Option<&'static str>,
+    forgiven: Vec<&'static str>,
     /// Seconds for which it serves on after being asked to end.
     delay: u64,
 }
@@ -68,7 +68,7 @@ impl Server {
             role: Role::Up,
             flags,
             database,
-            forgiven: None,
+            forgiven: Vec::new(),
             delay: 0,
         };
         server.launch();
@@ -87,7 +87,7 @@ impl Server {
         let address = SocketAddr::new(ANY_PORT.ip(), databases::free_port());
         let (role, flags, database) = (Role::Serve, Vec::new(), self.database.clone());
         let mut server =
-            Server { dir, process: None, address, role, flags, database, forgiven: None, delay: 0 };
+            Server { dir, process: None, address, role, flags, database, forgiven: Vec::new(), delay: 0 };
         server.launch();
         server
     }
@@ -240,7 +240,7 @@ impl Server {
 
     /// From now on, errors with these words are the test's doing.
     pub fn forgive(&mut self, words: &'static str) {
-        self.forgiven = Some(words);
+        self.forgiven.push(words);
     }
 
     /// What the log says that no correct server says, whatever its clients do.
@@ -248,7 +248,7 @@ impl Server {
         let log = self.log();
         let bad =
             |line: &&str| line.split_whitespace().nth(1) == Some("ERROR") || line.contains("panicked at");
-        let forgiven = |line: &&str| self.forgiven.is_some_and(|words| line.contains(words));
+        let forgiven = |line: &&str| self.forgiven.iter().any(|words| line.contains(words));
         log.lines().filter(|line| bad(line) && !forgiven(line)).map(str::to_owned).collect()
     }
 }

@@ -23,14 +23,19 @@ pub struct Door {
 }
 
 impl Door {
-    /// A caller in this process, already known.
-    pub fn in_process(control_plane: impl Into<CompactString>, identity: Arc<UserInfo>) -> Self {
+    /// A caller of whom nothing is known.
+    pub fn of(control_plane: impl Into<CompactString>) -> Self {
         Door {
             control_plane: control_plane.into(),
             prefix: CompactString::default(),
             certificates: Arc::default(),
             remote: None,
-            identity: Some(identity),
+            identity: None,
         }
+    }
+
+    /// A caller in this process, already known.
+    pub fn in_process(control_plane: impl Into<CompactString>, identity: Arc<UserInfo>) -> Self {
+        Door { identity: Some(identity), ..Door::of(control_plane) }
     }
 }

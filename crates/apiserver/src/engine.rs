@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use crate::audit;
 use crate::codec::Codec;
 use crate::control_plane::{ControlPlaneError, ControlPlanes};
+use crate::elsewhere::Elsewhere;
 use crate::extension::Extension;
 use crate::foresight::{Foresight, Foresights};
 use crate::metrics::Metrics;
@@ -46,6 +47,7 @@ pub struct Engine {
     pub(crate) documents: Arc<Documents>,
     pub(crate) extension: Arc<OnceLock<Arc<dyn Extension>>>,
     pub(crate) foresights: Arc<Foresights>,
+    pub(crate) elsewhere: Arc<OnceLock<Arc<dyn Elsewhere>>>,
     /// Where processes that share the store talk to each other, if there may be several.
     pub(crate) replicas: Arc<OnceLock<TenantId>>,
     stage: watch::Sender<Stage>,
@@ -73,6 +75,7 @@ impl Engine {
             documents: Arc::default(),
             extension: Arc::default(),
             foresights: Arc::default(),
+            elsewhere: Arc::default(),
             replicas: Arc::default(),
             stage: watch::Sender::new(Stage::Serving),
             store,
@@ -94,6 +97,16 @@ impl Engine {
     /// Asks this one too what writes that are only tried out would lead to.
     pub fn foresee_with(&self, foresight: Arc<dyn Foresight>) {
         self.foresights.add(foresight);
+    }
+
+    /// Passes requests on that are for control planes of other processes; the first one counts.
+    pub fn pass_on(&self, elsewhere: Arc<dyn Elsewhere>) {
+        let _ = self.elsewhere.set(elsewhere);
+    }
+
+    /// Whoever serves this control plane, if it is another process.
+    pub fn elsewhere(&self, control_plane: &str) -> Option<&Arc<dyn Elsewhere>> {
+        self.elsewhere.get().filter(|elsewhere| elsewhere.serves(control_plane))
     }
 
     /// Says that the process is about to end: it is not ready for more, and does what it is asked all the same.

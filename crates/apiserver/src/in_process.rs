@@ -39,6 +39,17 @@ impl InProcess {
     ) -> Self {
         InProcess { server, door: Door::in_process(control_plane, identity), agent }
     }
+
+    /// For a caller whom the control plane does not know: it proves who it is as everybody else does.
+    pub fn with_certificate(
+        server: ApiServer,
+        control_plane: impl Into<CompactString>,
+        certificate: Vec<u8>,
+        agent: HeaderValue,
+    ) -> Self {
+        let door = Door { certificates: Arc::new(vec![certificate]), ..Door::of(control_plane) };
+        InProcess { server, door, agent }
+    }
 }
 
 impl<B> Service<Request<B>> for InProcess

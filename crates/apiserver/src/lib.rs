@@ -21,8 +21,9 @@ pub mod control_plane;
 mod convert;
 mod crd;
 mod door;
+mod elsewhere;
 mod engine;
-mod extension;
+pub mod extension;
 #[cfg(test)]
 mod fixture;
 pub mod foreign;
@@ -51,6 +52,7 @@ mod write;
 
 pub use body::{Body, BoxError, status_response};
 pub use door::Door;
+pub use elsewhere::Elsewhere;
 pub use engine::{Config, Engine};
 pub use extension::{Extension, Needed};
 pub use foresight::Foresight;

@@ -96,6 +96,12 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
+    if let Some(door) = request.extensions().get::<Door>()
+        && let Some(elsewhere) = server.engine.elsewhere(&door.control_plane)
+    {
+        let door = door.clone();
+        return elsewhere.answer(door, request.map(|body| body.map_err(Into::into).boxed_unsync())).await;
+    }
     let (parts, body) = request.into_parts();
     let gzip = compress::accepts_gzip(&parts.headers);
     let mut trail = Trail::begin(&server.engine, &parts);

@@ -40,6 +40,8 @@ impl<T> Running<T> {
             interrupted = interrupted() => interrupted,
             // Control planes without controllers are no control planes: better to stop and be seen to.
             ended = &mut self.controlling => Err(controllers_ended(ended)),
+            // Whoever this was served to is gone.
+            _ = &mut self.serving => Ok(()),
         };
         tracing::info!("stopping");
         self.engine.retire();
@@ -60,7 +62,9 @@ impl<T> Running<T> {
         futures::join!(controllers, noticed);
         self.closing.cancel();
         self.engine.stop();
-        let _ = self.serving.await;
+        if !self.serving.is_finished() {
+            let _ = self.serving.await;
+        }
         if let Some(log) = &self.engine.config.audit {
             log.flush().await;
         }

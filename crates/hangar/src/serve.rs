@@ -4,7 +4,10 @@
 //! gives them as files. What is not given is made once and kept in the data directory.
 
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +16,10 @@ use apiserver::control_plane::{Keys, Quota};
 use apiserver::{ApiServer, Config, Engine};
 use clap::{Args, ValueEnum};
 use listener::{Doors, Listener, ServingCertificate};
+use objects::CompactString;
+use rustix::process::{Resource, Rlimit};
+use tokio::net::UnixStream;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::configuration::Audit;
@@ -42,6 +49,10 @@ pub struct ServeOptions {
     /// The address to serve on
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6443", env = "HANGAR_LISTEN")]
     listen: SocketAddr,
+    /// Serve on the socket that is standard input, to the process that started this one, which has the doors (--listen is
+    /// the address it has them at); ends with it
+    #[arg(long, group = "shown", requires_all = ["control_plane", "root_ca_file"])]
+    on_stdin: bool,
     /// The address that clients reach it by [default: the one it serves on]
     #[arg(long, value_name = "IP")]
     advertise_address: Option<IpAddr>,
@@ -49,13 +60,13 @@ pub struct ServeOptions {
     #[arg(long, value_name = "DOMAIN", default_value = "hangar.localhost", env = "HANGAR_DOMAIN")]
     domain: String,
     /// The certificate to show, PEM; read again when it changes [default: made]
-    #[arg(long, value_name = "FILE", requires_all = ["tls_private_key_file", "root_ca_file"])]
+    #[arg(long, value_name = "FILE", group = "shown", requires_all = ["tls_private_key_file", "root_ca_file"])]
     tls_cert_file: Option<PathBuf>,
     /// Its key, PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
     /// Whom clients trust to have signed that certificate, PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    #[arg(long, value_name = "FILE", requires = "shown")]
     root_ca_file: Option<PathBuf>,
     /// The authority of the control plane's client certificates, PEM [default: made]
     #[arg(long, value_name = "FILE", requires_all = ["client_ca_key_file", "service_account_key_file", "control_plane"])]
@@ -72,6 +83,9 @@ pub struct ServeOptions {
     /// What the control plane may take, as the JSON of its spec.quota [default: what it wants]
     #[arg(long, value_name = "JSON", requires = "control_plane", value_parser = quota)]
     quota: Option<Quota>,
+    /// How much memory this process may write to, in bytes; it ends when it wants more [default: what there is]
+    #[arg(long, value_name = "BYTES")]
+    memory_limit: Option<u64>,
     /// Where to write a kubeconfig of the control plane's administrator [default: nowhere]
     #[arg(long, value_name = "FILE", requires = "control_plane")]
     admin_kubeconfig: Option<PathBuf>,
@@ -101,9 +115,25 @@ fn quota(text: &str) -> Result<Quota, String> {
 }
 
 pub fn run(options: ServeOptions) -> anyhow::Result<()> {
+    if let Some(bytes) = options.memory_limit {
+        limit_memory(bytes)?;
+    }
     options.logging.start()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.context("cannot start the runtime")?.block_on(Box::pin(serve(options)))
+}
+
+/// By the kernel: what is asked for beyond that is not given, and a program that is not given memory ends. What the
+/// allocator has reserved by now would count as well, so the program begins again under the limit.
+fn limit_memory(bytes: u64) -> anyhow::Result<()> {
+    let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+    if rustix::process::getrlimit(Resource::Data) == limit {
+        return Ok(());
+    }
+    rustix::process::setrlimit(Resource::Data, limit).context("cannot limit memory")?;
+    let program = std::env::current_exe().context("cannot tell which program this is")?;
+    let failed = Command::new(program).args(std::env::args_os().skip(1)).exec();
+    Err(failed).context("cannot begin again under a limit of memory")
 }
 
 async fn serve(options: ServeOptions) -> anyhow::Result<()> {
@@ -118,17 +148,16 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
 
     let shown = Shown::of(&options, &data_dir)?;
     let single = options.control_plane.as_deref();
-    let doors = Doors { domain: options.domain.clone(), hosting: single.unwrap_or(up::HOSTING).into() };
-    let listening = listener::Options { doors, max_connections: up::MAX_CONNECTIONS };
-    let socket = Listener::bind(options.listen, shown.certificate.clone(), listening).await?;
-    let bound = up::reachable(socket.local_addr()?);
+    let hosting = single.unwrap_or(up::HOSTING);
+    let door = FrontDoor::open(&options, &shown, hosting).await?;
+    let bound = up::reachable(door.address(&options)?);
     let address = options.advertise_address.map_or(bound, |ip| SocketAddr::new(ip, bound.port()));
 
     let audit = options.audit_log.clone().map(|log| Audit { log, policy: options.audit_policy.clone() });
     let engine = Engine::new(
         store,
         Config {
-            hosting: single.unwrap_or(up::HOSTING).into(),
+            hosting: hosting.into(),
             data_key: data_key(&options, &data_dir)?,
             serving_authority: shown.authority.clone(),
             address,
@@ -147,11 +176,54 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         Controllers::Denatured => vec![controlling::Set::controllers(Box::new(controllers::denatured))],
     };
     let controlling = controlling::start(&engine, &place, sets, stop.clone()).await?;
-    let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), closing.clone()));
+    let serving = door.serve(&engine, closing.clone());
     tokio::spawn(shown.follow(stop.clone()));
     tracing::info!(%address, control_plane = single.unwrap_or("all"), "serving");
     let delay = process::delay(options.shutdown_delay, &place);
     process::Running { engine, stop, closing, delay, serving, controlling }.until_stopped().await
+}
+
+/// Where requests come in.
+enum FrontDoor {
+    Listener(Box<Listener>),
+    /// From the process that started this one.
+    Relay(UnixStream, CompactString),
+}
+
+impl FrontDoor {
+    async fn open(options: &ServeOptions, shown: &Shown, hosting: &str) -> anyhow::Result<FrontDoor> {
+        let Some(certificate) = &shown.certificate else {
+            let socket = std::io::stdin().as_fd().try_clone_to_owned();
+            let socket =
+                std::os::unix::net::UnixStream::from(socket.context("standard input cannot be used")?);
+            socket.set_nonblocking(true).context("standard input is not a socket")?;
+            let socket = UnixStream::from_std(socket).context("standard input is not a socket")?;
+            socket.peer_addr().context("standard input is not a socket")?;
+            return Ok(FrontDoor::Relay(socket, hosting.into()));
+        };
+        let doors = Doors { domain: options.domain.clone(), hosting: hosting.into() };
+        let listening = listener::Options { doors, max_connections: up::MAX_CONNECTIONS };
+        let listener = Listener::bind(options.listen, certificate.clone(), listening).await?;
+        Ok(FrontDoor::Listener(Box::new(listener)))
+    }
+
+    fn address(&self, options: &ServeOptions) -> anyhow::Result<SocketAddr> {
+        match self {
+            FrontDoor::Listener(listener) => Ok(listener.local_addr()?),
+            FrontDoor::Relay(..) => Ok(options.listen),
+        }
+    }
+
+    fn serve(self, engine: &Arc<Engine>, stop: CancellationToken) -> JoinHandle<()> {
+        let server = ApiServer::new(engine.clone());
+        match self {
+            FrontDoor::Listener(listener) => tokio::spawn(listener.serve(server, stop)),
+            FrontDoor::Relay(socket, name) => {
+                engine.extend(Arc::new(tenancy::Endpoints::new(engine.clone(), None)));
+                tokio::spawn(listener::relay::serve(socket, name, server, stop))
+            }
+        }
+    }
 }
 
 /// The one control plane, with the keys and the quota that were asked for.
@@ -212,7 +284,8 @@ fn key_of(bytes: &[u8]) -> Option<[u8; 32]> {
 
 /// What is shown to clients, and where it comes from.
 struct Shown {
-    certificate: Arc<ServingCertificate>,
+    /// None when another process shows it.
+    certificate: Option<Arc<ServingCertificate>>,
     /// PEM.
     authority: String,
     files: Option<(PathBuf, PathBuf)>,
@@ -229,27 +302,30 @@ impl Shown {
             let certificate = ServingCertificate::from_pem(&read(chain)?, &read(key)?)
                 .with_context(|| format!("{} and {} cannot be used", chain.display(), key.display()))?;
             return Ok(Shown {
-                certificate: Arc::new(certificate),
+                certificate: Some(Arc::new(certificate)),
                 authority: read(root)?,
                 files: Some((chain.clone(), key.clone())),
             });
+        }
+        if let (true, Some(root)) = (options.on_stdin, &options.root_ca_file) {
+            return Ok(Shown { certificate: None, authority: read(root)?, files: None });
         }
         files::private_dir(data_dir)?;
         let now = jiff::Timestamp::now();
         let authority = up::serving_authority(data_dir, now)?;
         let ip = options.advertise_address.unwrap_or(options.listen.ip());
         let certificate = up::serving_certificate(&authority, &options.domain, ip, now)?;
-        Ok(Shown { certificate, authority: authority.certificate_pem(), files: None })
+        Ok(Shown { certificate: Some(certificate), authority: authority.certificate_pem(), files: None })
     }
 
     /// Shows a new certificate when the files have one.
     async fn follow(self, stop: CancellationToken) {
-        let Some((chain, key)) = &self.files else { return };
+        let (Some(certificate), Some((chain, key))) = (&self.certificate, &self.files) else { return };
         let both = || Some((std::fs::read_to_string(chain).ok()?, std::fs::read_to_string(key).ok()?));
         let mut known = both();
         while stop.run_until_cancelled(tokio::time::sleep(LOOK_AGAIN)).await.is_some() {
             let Some(now) = both().filter(|now| known.as_ref() != Some(now)) else { continue };
-            match self.certificate.replace(&now.0, &now.1) {
+            match certificate.replace(&now.0, &now.1) {
                 Ok(()) => {
                     tracing::info!(file = %chain.display(), "shows a new certificate");
                     known = Some(now);

@@ -10,6 +10,7 @@ use anyhow::Context;
 use apiserver::{ApiServer, Config, Engine, audit};
 use auth::pki::Authority;
 use listener::{Doors, Listener, ServingCertificate};
+use tenancy::processes::{self, Processes};
 use tokio_util::sync::CancellationToken;
 
 use crate::clouds::{self, Cloud};
@@ -71,10 +72,14 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
 
     let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
     let settings = tenancy::Settings::new(&configuration.domain, address.port());
-    tenancy::prepare(&engine, &settings).await?;
+    let processes = processes(&configuration, address, &authority, stop.clone())?;
+    tenancy::prepare(&engine, &settings, processes.as_ref()).await?;
     let clouds = Arc::new(clouds(&configuration, &engine).await?);
     engine.foresee_with(Arc::new(clouds::foresight::OfClouds::new(&engine, clouds.clone())));
-    let operate = move |engine: &Arc<Engine>| tenancy::controllers(engine, settings.clone());
+    let operate = {
+        let processes = processes.clone();
+        move |engine: &Arc<Engine>| tenancy::controllers(engine, settings.clone(), processes.clone())
+    };
     let mut sets = vec![
         controlling::Set::controllers(Box::new(controllers::denatured)),
         controlling::Set::operator(Box::new(operate)),
@@ -84,6 +89,13 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
         sets.push(controlling::Set::clouds(Box::new(all)));
     }
     let mut controlling = controlling::start(&engine, &configuration.store, sets, stop.clone()).await?;
+    if let Some(processes) = processes {
+        let ended = tokio::spawn(async move {
+            processes.ended().await;
+            Ok(())
+        });
+        controlling = controlling::both(controlling, ended);
+    }
     if let Some(directory) = &configuration.terraform_plugin_dir {
         // Plugins run in directories of their own.
         let directory = std::fs::canonicalize(directory)
@@ -109,6 +121,37 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
 
     let delay = process::delay(configuration.shutdown_delay, &configuration.store);
     process::Running { engine, stop, closing, delay, serving, controlling }.until_stopped().await
+}
+
+/// Control planes with processes of their own, where no other server has a say in what runs.
+fn processes(
+    configuration: &Configuration,
+    address: SocketAddr,
+    authority: &Authority,
+    stop: CancellationToken,
+) -> anyhow::Result<Option<Arc<Processes>>> {
+    if configuration.store.is_shared() {
+        return Ok(None);
+    }
+    let directory = configuration.data_dir.join("processes");
+    files::private_dir(&directory)?;
+    let directory = std::fs::canonicalize(directory)?;
+    let shown = std::fs::canonicalize(&configuration.data_dir)?.join("keys/serving-authority.crt");
+    files::write_private(&shown, authority.certificate_pem().as_bytes())?;
+    let format = if configuration.json_logs { "json" } else { "text" };
+    let mut arguments = vec![
+        format!("--listen={address}"),
+        format!("--domain={}", configuration.domain),
+        format!("--root-ca-file={}", shown.display()),
+        format!("--log-level={}", configuration.log_level),
+        format!("--log-format={format}"),
+    ];
+    if let Some(Audit { policy: Some(policy), .. }) = &configuration.audit {
+        arguments.push(format!("--audit-policy={}", std::fs::canonicalize(policy)?.display()));
+    }
+    let program = std::env::current_exe().context("cannot tell which program this is")?;
+    let launch = processes::Launch { program, directory, arguments, audited: configuration.audit.is_some() };
+    Ok(Some(Processes::open(launch, stop)?))
 }
 
 /// The clouds that are set up; every control plane serves their kinds from here on.

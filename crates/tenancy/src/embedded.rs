@@ -1,4 +1,4 @@
-//! The host that needs nothing else: control planes are tenants of this process.
+//! The host that needs nothing else: control planes are tenants of this process, or of children of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,9 +7,10 @@ use apiserver::control_plane::{Charter, ControlPlane};
 use apiserver::service::Failure;
 use apiserver::{ApiServer, Beginning, Engine, InProcess};
 use async_trait::async_trait;
-use auth::pki::Issued;
+use auth::pki::{Authority, Issued, PkiError};
 use auth::user::UserInfo;
 use http::HeaderValue;
+use objects::Value;
 use store::Revision;
 
 use crate::conditions::Condition;
@@ -17,6 +18,7 @@ use crate::furniture::{self, Wanted};
 use crate::host::{Doors, Host, HostError, Settings, Subject};
 use crate::names;
 use crate::plane::Plane;
+use crate::processes::{Processes, Room};
 use crate::types::Hosted;
 
 pub struct Embedded {
@@ -24,12 +26,41 @@ pub struct Embedded {
     settings: Settings,
     /// Whether `NAME.DOMAIN` can be resolved by clients. If not, they are sent to a path of the server's address.
     resolvable: bool,
+    /// Where control planes have processes of their own, if they may.
+    processes: Option<Arc<Processes>>,
+}
+
+/// A control plane that was made for an object, as far as its keys go.
+enum Own {
+    Tenant(Arc<ControlPlane>),
+    Apart(Arc<Room>),
+}
+
+impl Own {
+    fn authority(&self) -> &Authority {
+        match self {
+            Own::Tenant(plane) => &plane.authority,
+            Own::Apart(room) => &room.authority,
+        }
+    }
+
+    fn token_keys(&self) -> Value {
+        match self {
+            Own::Tenant(plane) => plane.issuer.keys_document(),
+            Own::Apart(room) => room.token_keys(),
+        }
+    }
 }
 
 impl Embedded {
-    pub fn new(engine: Arc<Engine>, settings: Settings) -> Self {
+    pub fn new(engine: Arc<Engine>, settings: Settings, processes: Option<Arc<Processes>>) -> Self {
         let resolvable = !is_local(&settings.domain);
-        Embedded { engine, settings, resolvable }
+        Embedded { engine, settings, resolvable, processes }
+    }
+
+    /// Where this control plane has a process of its own, if it is to have one.
+    fn apart(&self, plane: &Plane) -> Option<&Arc<Processes>> {
+        self.processes.as_ref().filter(|_| plane.spec.is_apart())
     }
 
     async fn find(&self, name: &str) -> Result<Option<Arc<ControlPlane>>, HostError> {
@@ -37,15 +68,43 @@ impl Embedded {
     }
 
     /// The control plane that was made for this object.
-    async fn own(&self, plane: &Plane) -> Result<Arc<ControlPlane>, HostError> {
-        let found = self.find(&plane.name).await?.filter(|found| is_of(found, plane));
+    async fn own(&self, plane: &Plane) -> Result<Own, HostError> {
+        let found = match self.apart(plane) {
+            Some(processes) => processes.room(plane).map(Own::Apart),
+            None => self.find(&plane.name).await?.filter(|found| is_of(found, plane)).map(Own::Tenant),
+        };
         found.ok_or_else(|| HostError::Failed(format!("control plane {:?} is not there", plane.name)))
+    }
+
+    async fn ensure_apart(&self, plane: &Plane) -> Result<(), HostError> {
+        let refused = |why: &str| Err(HostError::Refused(why.to_owned()));
+        let Some(processes) = &self.processes else {
+            return refused(
+                "spec.isolation: only a server with an embedded store has processes for control planes",
+            );
+        };
+        if plane.spec.source.is_some() {
+            return refused(
+                "spec.source: a control plane with a process of its own does not begin as a copy",
+            );
+        }
+        if self.find(&plane.name).await?.is_some() {
+            return Err(taken(plane));
+        }
+        let (processes, plane) = (processes.clone(), plane.clone());
+        let ensured = tokio::task::spawn_blocking(move || processes.ensure(&plane)).await;
+        ensured.map_err(|error| HostError::Failed(error.to_string()))?
     }
 
     async fn beginning(&self, plane: &Plane) -> Result<Beginning, HostError> {
         let Some(source) = &plane.spec.source else { return Ok(Beginning::Empty) };
         if source.control_plane == self.engine.config.hosting {
             return Err(HostError::Refused("the hosting control plane cannot be copied".to_owned()));
+        }
+        if self.processes.as_ref().is_some_and(|processes| processes.has(&source.control_plane)) {
+            let why = "spec.source.controlPlane: a control plane with a process of its own is not copied; use backup and \
+                restore";
+            return Err(HostError::Refused(why.to_owned()));
         }
         let Some(found) = self.find(&source.control_plane).await? else {
             let why =
@@ -64,6 +123,11 @@ impl Embedded {
         }
         Ok(Beginning::Fork(found.id, source.revision.map(Revision)))
     }
+}
+
+fn taken(plane: &Plane) -> HostError {
+    let why = format!("the name {:?} is taken by a control plane that is not this object's", plane.name);
+    HostError::Refused(why)
 }
 
 fn is_of(found: &ControlPlane, plane: &Plane) -> bool {
@@ -85,10 +149,6 @@ fn failed(failure: Failure) -> HostError {
 #[async_trait]
 impl Host for Embedded {
     async fn ensure(&self, plane: &Plane) -> Result<(), HostError> {
-        if plane.spec.isolation == "process" {
-            let why = "spec.isolation: control planes in processes of their own are not part of this version";
-            return Err(HostError::Refused(why.to_owned()));
-        }
         if !plane.spec.store.is_empty() {
             let why = format!(
                 "spec.store: there is no store {:?}; leave it empty for the one there is",
@@ -96,14 +156,11 @@ impl Host for Embedded {
             );
             return Err(HostError::Refused(why));
         }
+        if plane.spec.is_apart() {
+            return self.ensure_apart(plane).await;
+        }
         match self.find(&plane.name).await? {
-            Some(found) if !is_of(&found, plane) => {
-                let why = format!(
-                    "the name {:?} is taken by a control plane that is not this object's",
-                    plane.name
-                );
-                Err(HostError::Refused(why))
-            }
+            Some(found) if !is_of(&found, plane) => Err(taken(plane)),
             Some(found) if found.charter.quota != plane.spec.quota => {
                 self.engine.set_quota(&plane.name, plane.spec.quota).await.map_err(failed)
             }
@@ -125,6 +182,9 @@ impl Host for Embedded {
     }
 
     async fn serves(&self, plane: &Plane) -> Result<bool, HostError> {
+        if let Some(processes) = self.apart(plane) {
+            return Ok(processes.serves(plane).await);
+        }
         let Some(found) = self.find(&plane.name).await? else { return Ok(false) };
         // What discovery is made from, and the rights of everybody in it.
         Ok(self.engine.planes.surface(&found).await.is_ok()
@@ -132,6 +192,9 @@ impl Host for Embedded {
     }
 
     async fn remove(&self, plane: &Plane) -> Result<(), HostError> {
+        if let Some(processes) = self.apart(plane) {
+            return processes.remove(plane).await;
+        }
         match self.find(&plane.name).await? {
             Some(found) if is_of(&found, plane) => {
                 self.engine.delete_control_plane(&plane.name).await.map(drop).map_err(failed)
@@ -141,9 +204,11 @@ impl Host for Embedded {
     }
 
     async fn objects(&self, plane: &Plane, row: &Hosted) -> Result<Vec<Wanted>, HostError> {
-        let doors = [furniture::service(plane, row), furniture::ingress(plane, row, &self.settings)];
-        let workloads = row.workloads.iter().map(|workload| furniture::workload(plane, *workload));
-        Ok(workloads.chain(doors).collect())
+        let workloads = row.workloads.iter().map(|workload| furniture::workload(plane, row, *workload));
+        // No node ports, where KubeFlex has them: there are no nodes here, and a few thousand of them at most.
+        let services = furniture::services(plane, row, "ClusterIP");
+        let ingress = furniture::ingress(plane, row, &self.settings);
+        Ok(workloads.chain(services).chain([ingress]).collect())
     }
 
     fn stands_in(&self) -> bool {
@@ -153,7 +218,11 @@ impl Host for Embedded {
     async fn store_note(&self, plane: &Plane) -> Result<Option<Condition>, HostError> {
         let message = "the store is shared; the control plane has a range of keys of its own in it";
         let note = Condition::new("StoreDedicated", false, "SharedStore", message);
-        Ok((plane.spec.backend == "dedicated").then_some(note))
+        Ok((plane.spec.backend == "dedicated" && !plane.spec.is_apart()).then_some(note))
+    }
+
+    fn process_note(&self, plane: &Plane) -> Option<Condition> {
+        Some(self.apart(plane)?.note(plane))
     }
 
     async fn doors(&self, plane: &Plane) -> Result<Doors, HostError> {
@@ -176,8 +245,8 @@ impl Host for Embedded {
         // Public halves only: who can read this Secret needs no means to become anybody.
         Ok(vec![
             ("ca.crt", self.hosting_authority()),
-            ("client-ca.crt", own.authority.certificate_pem()),
-            ("jwks.json", own.issuer.keys_document().to_string()),
+            ("client-ca.crt", own.authority().certificate_pem()),
+            ("jwks.json", own.token_keys().to_string()),
         ])
     }
 
@@ -188,7 +257,8 @@ impl Host for Embedded {
         lifetime: Duration,
     ) -> Result<Issued, HostError> {
         let own = self.own(plane).await?;
-        self.engine.issue_client(&own, subject.user, subject.groups, lifetime).map_err(failed)
+        let issued = own.authority().issue_client(subject.user, subject.groups, self.engine.now(), lifetime);
+        issued.map_err(|error| HostError::Failed(error.to_string()))
     }
 
     async fn trusts(
@@ -200,19 +270,28 @@ impl Host for Embedded {
     ) -> Result<bool, HostError> {
         let own = self.own(plane).await?;
         let later = self.engine.now() + after;
-        Ok(own.authority.verify_client(&[certificate], later).is_ok_and(|user| {
+        Ok(own.authority().verify_client(&[certificate], later).is_ok_and(|user| {
             user.name == subject.user && subject.groups.iter().all(|group| user.is_in(group))
         }))
     }
 
     async fn revoke(&self, plane: &Plane, generation: u64) -> Result<(), HostError> {
+        if let Some(processes) = self.apart(plane) {
+            return processes.revoke(plane, generation);
+        }
         self.own(plane).await?;
         self.engine.replace_authority(&plane.name, generation).await.map_err(failed)
     }
 
     async fn client(&self, plane: &Plane) -> Result<kube::Client, HostError> {
-        self.own(plane).await?;
-        Ok(client(&self.engine, &plane.name))
+        match self.own(plane).await? {
+            Own::Tenant(_) => Ok(client(&self.engine, &plane.name)),
+            Own::Apart(room) => {
+                let service = certified(&self.engine, &room);
+                let service = service.map_err(|error| HostError::Failed(error.to_string()))?;
+                Ok(kube::Client::new(service, "default"))
+            }
+        }
     }
 
     fn hosting_door(&self) -> String {
@@ -229,6 +308,18 @@ pub fn client(engine: &Arc<Engine>, control_plane: &str) -> kube::Client {
     let (user, agent) = (Arc::new(operator()), HeaderValue::from_static(names::HOOK_MANAGER));
     kube::Client::new(InProcess::new(ApiServer::new(engine.clone()), control_plane, user, agent), "default")
 }
+
+/// The operator before a control plane of another process, which has to be shown that it is the operator.
+pub fn certified(engine: &Arc<Engine>, room: &Room) -> Result<InProcess, PkiError> {
+    let user = operator();
+    let issued = room.authority.issue_client(&user.name, &user.groups, engine.now(), CERTIFIED_FOR)?;
+    let certificate = pem::parse(&issued.certificate).map_err(|_| PkiError::NotACertificate)?;
+    let (server, agent) = (ApiServer::new(engine.clone()), HeaderValue::from_static(names::HOOK_MANAGER));
+    Ok(InProcess::with_certificate(server, &*room.name, certificate.into_contents(), agent))
+}
+
+/// Longer than a pass over a control plane takes, with all its hooks.
+const CERTIFIED_FOR: Duration = Duration::from_secs(3_600);
 
 /// Whom the operator acts as: hooks may make anything, so it may do everything.
 pub fn operator() -> UserInfo {

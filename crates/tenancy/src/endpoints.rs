@@ -18,18 +18,21 @@ use std::sync::Arc;
 use apiserver::call::Head;
 use apiserver::control_plane::Charter;
 use apiserver::service::{Answer, Failure, method_not_allowed};
-use apiserver::{Body, Engine, Extension, Needed};
+use apiserver::{Body, Engine, Extension, Needed, extension};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
-use http::{HeaderValue, Method, Response, header};
+use http::{HeaderValue, Method, Request, Response, header};
 use http_body::Frame;
-use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
+use http_body_util::{BodyExt, BodyStream, Empty, Full, StreamBody};
 use objects::{Reason, Status, Value, meta};
 use serde_json::json;
 use store::{Revision, StoreError};
+use tower::Service;
+use wire::query::Query;
 
 use crate::api;
+use crate::processes::{Processes, Room};
 use crate::{embedded, names, operator};
 use crate::{history, operations};
 
@@ -41,11 +44,41 @@ const PAGE: usize = 500;
 
 pub struct Endpoints {
     engine: Arc<Engine>,
+    processes: Option<Arc<Processes>>,
 }
 
 impl Endpoints {
-    pub fn new(engine: Arc<Engine>) -> Self {
-        Endpoints { engine }
+    pub fn new(engine: Arc<Engine>, processes: Option<Arc<Processes>>) -> Self {
+        Endpoints { engine, processes }
+    }
+
+    /// The control plane of this name, if it has a process of its own.
+    fn apart(&self, name: &str) -> Option<Arc<Room>> {
+        self.processes.as_ref()?.named(name)
+    }
+
+    /// The answer of a control plane's own process, which has the same paths.
+    async fn passed_on(&self, room: &Room, what: &str, query: &Query) -> Answer {
+        let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+        let query: Vec<String> =
+            query.pairs().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+        let path = format!("{}control-planes/{}/{what}?{}", extension::PREFIX, room.name, query.join("&"));
+        let body = Empty::<Bytes>::new();
+        let request = Request::get(path).body(body).map_err(Status::internal)?;
+        let mut operator = embedded::certified(&self.engine, room).map_err(Status::internal)?;
+        match operator.call(request).await {
+            Ok(response) => Ok(response),
+            Err(never) => match never {},
+        }
+    }
+
+    async fn usage(&self, name: &str) -> Result<Value, Failure> {
+        let Some(room) = self.apart(name) else {
+            return Ok(json!(operations::usage(&self.engine, name).await?));
+        };
+        let answer = self.passed_on(&room, "usage", &Query::default()).await?;
+        let body = answer.into_body().collect().await.map_err(Status::internal)?.to_bytes();
+        Ok(serde_json::from_slice(&body).map_err(Status::internal)?)
     }
 
     async fn all(&self) -> Answer {
@@ -57,9 +90,14 @@ impl Endpoints {
             after = Some(last.name.to_string());
             for tenant in page.iter().filter(|tenant| !tenant.name.starts_with('_')) {
                 // One that went meanwhile is not told of.
-                items.extend(operations::usage(&self.engine, &tenant.name).await.ok());
+                items.extend(self.usage(&tenant.name).await.ok());
             }
         }
+        for name in self.processes.iter().flat_map(|processes| processes.names()) {
+            // Nor is one that does not answer.
+            items.extend(self.usage(&name).await.ok().filter(|usage| usage["name"] == name));
+        }
+        items.sort_by(|one, other| one["name"].as_str().cmp(&other["name"].as_str()));
         Ok(answer(&json!({ "items": items })))
     }
 
@@ -108,11 +146,15 @@ impl Endpoints {
 impl Extension for Endpoints {
     async fn answer(&self, head: &Head, path: &[&str], body: Body) -> Answer {
         let get = head.method == Method::GET;
+        if let ["control-planes", name, what @ ("usage" | "export" | "revision" | "audit")] = path
+            && get
+            && let Some(room) = self.apart(name)
+        {
+            return self.passed_on(&room, what, &head.query).await;
+        }
         match path {
             ["control-planes"] if get => self.all().await,
-            ["control-planes", name, "usage"] if get => {
-                Ok(answer(&json!(operations::usage(&self.engine, name).await?)))
-            }
+            ["control-planes", name, "usage"] if get => Ok(answer(&self.usage(name).await?)),
             ["control-planes", name, "export"] if get => self.export(name, head).await,
             ["control-planes", name, "revision"] if get => {
                 let found = history::revision(&self.engine, name, head.query.get("at")).await?;
@@ -126,6 +168,10 @@ impl Extension for Endpoints {
                 self.import(name, head, body).await
             }
             ["control-planes", one, "diff", other] if get => {
+                if self.apart(one).or_else(|| self.apart(other)).is_some() {
+                    let message = "a control plane with a process of its own cannot be compared";
+                    return Err(Status::bad_request(message).into());
+                }
                 Ok(answer(&json!({"items": operations::diff(&self.engine, one, other).await?})))
             }
             ["control-planes", _, "usage" | "export" | "import" | "revision" | "audit"]

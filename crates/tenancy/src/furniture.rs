@@ -76,14 +76,27 @@ pub fn service_name<'a>(plane: &'a Plane, row: &'a Hosted) -> &'a str {
     row.service.unwrap_or(&plane.name)
 }
 
-/// Of type ClusterIP, where KubeFlex has node ports: there are no nodes here, and a few thousand of them at most.
-pub fn service(plane: &Plane, row: &Hosted) -> Wanted {
-    let spec = json!({
-        "type": "ClusterIP",
-        "selector": {"app": row.app},
-        "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": row.port}],
-    });
-    owned(plane, "Service", service_name(plane, row), json!({ "spec": spec }))
+/// `outward` is the type of those that are for the outside of the cluster.
+pub fn services(plane: &Plane, row: &Hosted, outward: &str) -> Vec<Wanted> {
+    let service = |name: &str, r#type: &str| {
+        let spec = json!({
+            "type": r#type,
+            "selector": {"app": row.app},
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": row.port}],
+        });
+        owned(plane, "Service", name, json!({"metadata": {"labels": labels(row, json!({}))}, "spec": spec}))
+    };
+    let own = service(service_name(plane, row), if row.internal { "ClusterIP" } else { outward });
+    std::iter::once(own).chain(row.outward.map(|name| service(name, outward))).collect()
+}
+
+/// Those that every such object of the type has, and these.
+pub fn labels(row: &Hosted, more: Value) -> Value {
+    let mut labels = more;
+    for (name, value) in row.labels {
+        labels[name] = (*value).into();
+    }
+    labels
 }
 
 pub fn ingress(plane: &Plane, row: &Hosted, settings: &Settings) -> Wanted {
@@ -108,25 +121,25 @@ pub fn ingress(plane: &Plane, row: &Hosted, settings: &Settings) -> Wanted {
 pub const IMAGE: &str = concat!("hangar:", env!("CARGO_PKG_VERSION"));
 pub const EXPLAINED: &str = "served by hangar itself; no pods are made of this";
 
-pub fn workload(plane: &Plane, workload: Workload) -> Wanted {
+pub fn workload(plane: &Plane, row: &Hosted, workload: Workload) -> Wanted {
     let (kind, name) = match workload {
         Workload::Deployment(name) => ("Deployment", name),
         Workload::StatefulSet(name) => ("StatefulSet", name),
         Workload::Job(name) => ("Job", name),
     };
-    let labels = json!({ "app": name });
+    let selected = json!({ "app": name });
     let mut pod = json!({"containers": [{"name": name, "image": IMAGE, "imagePullPolicy": "IfNotPresent"}]});
     let spec = match workload {
         Workload::Deployment(_) => {
             pod["priorityClassName"] = "system-node-critical".into();
             json!({
-                "replicas": 1, "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": pod},
+                "replicas": 1, "selector": {"matchLabels": selected},
+                "template": {"metadata": {"labels": selected}, "spec": pod},
             })
         }
         Workload::StatefulSet(_) => json!({
-            "replicas": 1, "serviceName": name, "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
+            "replicas": 1, "serviceName": name, "selector": {"matchLabels": selected},
+            "template": {"metadata": {"labels": selected}, "spec": pod},
         }),
         Workload::Job(_) => {
             pod["restartPolicy"] = "Never".into();
@@ -135,7 +148,7 @@ pub fn workload(plane: &Plane, workload: Workload) -> Wanted {
         }
     };
     let metadata = json!({
-        "labels": {"component": name, "tier": "control-plane"},
+        "labels": labels(row, json!({"component": name, "tier": "control-plane"})),
         "annotations": {names::STAND_IN: EXPLAINED},
     });
     owned(plane, kind, name, json!({"metadata": metadata, "spec": spec}))

@@ -75,6 +75,12 @@ pub trait Host: Send + Sync + 'static {
     /// What to say of where it is stored, if that is not what its spec asks for.
     async fn store_note(&self, plane: &Plane) -> Result<Option<Condition>, HostError>;
 
+    /// What to say of the process that it is in, if it has one of its own here.
+    fn process_note(&self, plane: &Plane) -> Option<Condition> {
+        let _ = plane;
+        None
+    }
+
     /// Kinds in its namespace that are the operator's to keep right, beside those that every host has.
     fn kinds(&self) -> Vec<&'static str> {
         Vec::new()

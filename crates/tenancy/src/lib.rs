@@ -2,7 +2,7 @@
 //!
 //! [`controllers`] gives the runtime its loops; [`install`] prepares the hosting control plane. [`Operator`] is the
 //! state machine; [`Host`] is what it asks of wherever control planes are made, and [`Embedded`] makes them tenants of
-//! this process, [`kubernetes`] pods of a cluster. [`operations`] copy, compare, back up and restore whole control
+//! this process or of children of it ([`processes`]), [`kubernetes`] pods of a cluster. [`operations`] copy, compare, back up and restore whole control
 //! planes, by the paths of [`Endpoints`]. [`types`] is the table of what each type of control plane looks like.
 //!
 //! **Invariants:** every pass may be killed anywhere and run again from the top. A tenant is taken away only for the
@@ -31,6 +31,7 @@ pub mod operations;
 mod operator;
 mod operator_stand_in;
 pub mod plane;
+pub mod processes;
 mod removal;
 mod sync;
 #[cfg(test)]
@@ -47,17 +48,29 @@ pub use endpoints::Endpoints;
 pub use host::{Doors, Host, HostError, Settings, Subject};
 pub use install::{built_in_hooks, definitions, install};
 pub use operator::Operator;
+pub use processes::Processes;
 
 /// Prepares the hosting control plane of this process; any number of times.
-pub async fn prepare(engine: &Arc<Engine>, settings: &Settings) -> Result<(), runtime::Error> {
-    engine.extend(Arc::new(Endpoints::new(engine.clone())));
+pub async fn prepare(
+    engine: &Arc<Engine>,
+    settings: &Settings,
+    processes: Option<&Arc<Processes>>,
+) -> Result<(), runtime::Error> {
+    engine.extend(Arc::new(Endpoints::new(engine.clone(), processes.cloned())));
+    if let Some(processes) = processes {
+        engine.pass_on(processes.clone());
+    }
     let client = embedded::client(engine, &engine.config.hosting);
     install(&client, settings).await?;
     operator_stand_in::show(&client, engine.now()).await
 }
 
-/// The loops of an installation whose control planes are tenants of this process.
-pub fn controllers(engine: &Arc<Engine>, settings: Settings) -> Vec<Box<dyn Controller>> {
-    let host = Arc::new(Embedded::new(engine.clone(), settings));
+/// The loops of an installation whose control planes are tenants of this process, or of its own processes.
+pub fn controllers(
+    engine: &Arc<Engine>,
+    settings: Settings,
+    processes: Option<Arc<Processes>>,
+) -> Vec<Box<dyn Controller>> {
+    let host = Arc::new(Embedded::new(engine.clone(), settings, processes));
     vec![Box::new(Operator::new(host, engine.config.hosting.clone()))]
 }

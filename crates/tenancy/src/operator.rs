@@ -46,6 +46,9 @@ const RENEWAL_EVERY: Duration = Duration::from_secs(12 * 3_600);
 /// When something refused is tried again although nothing changed that we see.
 const REFUSED_AGAIN: Duration = Duration::from_secs(60);
 
+/// How often it is looked at whether the process of a control plane runs and answers.
+const PROCESS_AGAIN: Duration = Duration::from_secs(2);
+
 pub struct Operator {
     pub(crate) host: Arc<dyn Host>,
     hosting: CompactString,
@@ -208,8 +211,10 @@ impl Operator {
                     "key": row.key, "inClusterKey": row.in_cluster_key,
                 });
                 status["endpoint"] = self.host.doors(plane).await?.off_cluster.into();
-                limits(row, self.host.store_note(plane).await?, status, context.now);
-                Ok(Next::Done)
+                let notes = [self.host.store_note(plane).await?, self.host.process_note(plane)];
+                limits(row, &notes, status, context.now);
+                // Nobody tells us when a process ends.
+                Ok(if notes[1].is_some() { Next::After(PROCESS_AGAIN) } else { Next::Done })
             }
             None if plane.spec.r#type == Type::Host => {
                 crate::adopted::hosting(self.host.as_ref(), context, plane, status).await
@@ -272,7 +277,8 @@ impl Operator {
         if !serving {
             conditions::set(status, &Condition::unavailable(), context.now);
             write_status(context, plane, before, status).await?;
-            return Ok(Some(Next::After(Duration::from_secs(15))));
+            let again = if plane.spec.is_apart() { PROCESS_AGAIN } else { Duration::from_secs(15) };
+            return Ok(Some(Next::After(again)));
         }
         if let Some(row) = types::hosted(plane.spec.r#type) {
             self.furnish_inside(plane, row).await?;
@@ -330,11 +336,11 @@ async fn look_at_all(context: &Context) -> Result<(), Error> {
     Ok(())
 }
 
-/// What may be said of a store that is not what was asked for.
-const STORE_NOTES: [&str; 2] = ["StoreDedicated", "StoreShared"];
+/// What may be said of a store that is not what was asked for, and of a process.
+const NOTES: [&str; 3] = ["StoreDedicated", "StoreShared", crate::processes::CONDITION];
 
 /// Says plainly what a control plane of this type does not do, and which wishes are not granted.
-fn limits(row: &Hosted, store: Option<Condition>, status: &mut Json, now: jiff::Timestamp) {
+fn limits(row: &Hosted, notes: &[Option<Condition>], status: &mut Json, now: jiff::Timestamp) {
     match row.missing {
         Some(what) => {
             let condition = Condition::new("WorkloadsSupported", false, "NotImplemented", what);
@@ -342,12 +348,12 @@ fn limits(row: &Hosted, store: Option<Condition>, status: &mut Json, now: jiff::
         }
         None => conditions::remove(status, "WorkloadsSupported"),
     }
-    for r#type in STORE_NOTES {
-        match &store {
-            Some(note) if note.r#type == r#type => {
+    for r#type in NOTES {
+        match notes.iter().flatten().find(|note| note.r#type == r#type) {
+            Some(note) => {
                 conditions::set(status, note, now);
             }
-            _ => conditions::remove(status, r#type),
+            None => conditions::remove(status, r#type),
         }
     }
 }

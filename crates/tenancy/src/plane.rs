@@ -38,6 +38,7 @@ pub struct Spec {
     pub global_vars: Variables,
     pub wait_for_post_create_hooks: bool,
     pub isolation: String,
+    pub process: ProcessLimits,
     pub store: String,
     pub quota: Quota,
     pub source: Option<Source>,
@@ -66,6 +67,14 @@ pub struct Credentials {
     pub generation: u64,
 }
 
+/// What a process of its own may take.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProcessLimits {
+    /// A quantity of bytes.
+    pub memory_limit: Option<String>,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Source {
@@ -74,6 +83,11 @@ pub struct Source {
 }
 
 impl Spec {
+    /// Whether it is to be in a process of its own.
+    pub fn is_apart(&self) -> bool {
+        self.isolation == "process"
+    }
+
     /// Hooks in the order in which they are applied: the deprecated single one first, no name twice.
     pub fn hooks(&self) -> Vec<HookUse> {
         let single =

@@ -10,6 +10,12 @@ pub struct Hosted {
     pub in_cluster_key: &'static str,
     /// The Service; none is one of the control plane's own name.
     pub service: Option<&'static str>,
+    /// Whether that is for the inside of the cluster only.
+    pub internal: bool,
+    /// A Service beside it, for the outside.
+    pub outward: Option<&'static str>,
+    /// What its Services and the workload are found by.
+    pub labels: &'static [(&'static str, &'static str)],
     /// What the Service selects, and the port there.
     pub app: &'static str,
     pub port: u16,
@@ -60,6 +66,9 @@ const K8S: Hosted = Hosted {
     key: "kubeconfig",
     in_cluster_key: "kubeconfig-incluster",
     service: None,
+    internal: false,
+    outward: None,
+    labels: &[],
     app: "kube-apiserver",
     port: 9444,
     naming: Naming::OwnName,
@@ -73,6 +82,9 @@ const VCLUSTER: Hosted = Hosted {
     key: "config",
     in_cluster_key: "config-incluster",
     service: Some("vcluster"),
+    internal: true,
+    outward: Some("vcluster-nodeport"),
+    labels: &[("app", "vcluster"), ("release", "vcluster")],
     app: "vcluster",
     port: 8443,
     naming: Naming::Fixed { cluster: "my-vcluster", user: "my-vcluster", context: "my-vcluster" },
@@ -86,6 +98,13 @@ const K3S: Hosted = Hosted {
     key: "config",
     in_cluster_key: "config-incluster",
     service: Some("k3s"),
+    internal: true,
+    outward: None,
+    labels: &[
+        ("controller.kubeflex.dev/type", "k3s"),
+        ("controller.kubeflex.dev/service-name", "k3s"),
+        ("controller.kubeflex.dev/pvc-name", "k3s-data"),
+    ],
     app: "k3s-server",
     port: 6443,
     naming: Naming::Fixed { cluster: "default", user: "default", context: "default" },
@@ -99,6 +118,9 @@ const OCM: Hosted = Hosted {
     key: "kubeconfig",
     in_cluster_key: "",
     service: Some("multicluster-controlplane"),
+    internal: false,
+    outward: None,
+    labels: &[],
     app: "multicluster-controlplane",
     port: 9443,
     naming: Naming::Fixed {

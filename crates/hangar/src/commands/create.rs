@@ -51,6 +51,12 @@ pub struct Extras {
     /// be ready only when the hooks are done
     #[arg(long)]
     pub wait_for_hooks: bool,
+    /// how far it is kept apart from others: shared|process
+    #[arg(long, value_name = "ISOLATION", value_parser = ["shared", "process"])]
+    pub isolation: Option<String>,
+    /// how much memory its own process may take, such as 512Mi
+    #[arg(long, value_name = "SIZE", requires = "isolation")]
+    pub memory_limit: Option<String>,
     #[command(flatten)]
     pub quota: Quota,
     #[command(flatten)]
@@ -66,6 +72,8 @@ impl Default for Extras {
             hook: Vec::new(),
             global_var: Vec::new(),
             wait_for_hooks: false,
+            isolation: None,
+            memory_limit: None,
             quota: Quota::default(),
             waiting: Waiting { wait: true, timeout: PATIENCE },
             no_switch: false,
@@ -248,6 +256,12 @@ fn control_plane(name: &str, create: &Create, extras: &Extras) -> anyhow::Result
     }
     if extras.wait_for_hooks {
         spec["waitForPostCreateHooks"] = true.into();
+    }
+    if let Some(isolation) = &extras.isolation {
+        spec["isolation"] = isolation.as_str().into();
+    }
+    if let Some(limit) = &extras.memory_limit {
+        spec["process"] = json!({"memoryLimit": limit});
     }
     if let Some(quota) = extras.quota.to_value() {
         spec["quota"] = quota;

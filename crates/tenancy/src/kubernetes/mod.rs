@@ -327,7 +327,7 @@ impl Host for Kubernetes {
         let pods = Pods { plane, row, options: &self.options, settings: &settings, backend, keys };
         let class = self.options.storage_class.as_deref();
         let mut objects = choice.objects(plane, &found, class, &self.options.volume_size);
-        objects.extend(pods.services());
+        objects.extend(furniture::services(plane, row, &self.options.service_type));
         objects.extend(self.exposure.object(plane, row, &settings));
         objects.extend(pods.workloads());
         Ok(objects)

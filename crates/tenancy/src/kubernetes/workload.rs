@@ -144,7 +144,7 @@ impl Pods<'_> {
                     json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
             }
         }
-        let rest = json!({"metadata": {"labels": labels(name)}, "spec": spec});
+        let rest = json!({"metadata": {"labels": labels(self.row, name)}, "spec": spec});
         furniture::owned(self.plane, kind, name, rest)
     }
 
@@ -180,7 +180,8 @@ impl Pods<'_> {
                 self.replicated(name, 0, self.pod(json!([container])))
             }
         };
-        let rest = json!({"metadata": {"labels": labels(name), "annotations": annotations}, "spec": spec});
+        let rest =
+            json!({"metadata": {"labels": labels(self.row, name), "annotations": annotations}, "spec": spec});
         furniture::owned(self.plane, kind, name, rest)
     }
 
@@ -211,29 +212,10 @@ impl Pods<'_> {
         }
         pod
     }
-
-    /// The Service, and those beside it that users of the type look for.
-    pub fn services(&self) -> Vec<Wanted> {
-        let Pods { plane, row, .. } = self;
-        let ports = json!([{"name": "https", "port": 443, "protocol": "TCP", "targetPort": row.port}]);
-        let service = |name: &str, r#type: &str| {
-            let spec = json!({"type": r#type, "selector": {"app": row.app}, "ports": ports});
-            furniture::owned(plane, "Service", name, json!({ "spec": spec }))
-        };
-        let own = furniture::service_name(plane, row);
-        match own {
-            // Charts have them so.
-            "vcluster" => {
-                vec![service(own, "ClusterIP"), service("vcluster-nodeport", &self.options.service_type)]
-            }
-            "k3s" => vec![service(own, "ClusterIP")],
-            _ => vec![service(own, &self.options.service_type)],
-        }
-    }
 }
 
-fn labels(name: &str) -> Value {
-    json!({"component": name, "tier": "control-plane"})
+fn labels(row: &Hosted, name: &str) -> Value {
+    furniture::labels(row, json!({"component": name, "tier": "control-plane"}))
 }
 
 fn restricted() -> Value {

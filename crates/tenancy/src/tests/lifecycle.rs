@@ -196,7 +196,7 @@ async fn what_cannot_be_granted_is_said_and_nothing_of_others_is_taken() {
         (
             "apart",
             json!({"type": "k8s", "isolation": "process"}),
-            "spec.isolation: control planes in processes",
+            "spec.isolation: only a server with an embedded store",
         ),
         ("elsewhere", json!({"type": "k8s", "store": "big"}), "spec.store: there is no store \"big\""),
     ] {

@@ -63,7 +63,12 @@ async fn every_hosted_type_has_its_own_names() {
                 [&config["clusters"][0]["name"], &config["users"][0]["name"], &config["current-context"]];
             assert_eq!(shown, [cluster, user, context], "{kind}");
         }
-        assert!(f.get("v1", "services", &namespace, service).await.is_some());
+        let door = f.get("v1", "services", &namespace, service).await.unwrap();
+        if kind == "vcluster" {
+            let outward = f.get("v1", "services", &namespace, "vcluster-nodeport").await.unwrap();
+            assert_eq!(outward["spec"]["ports"], door["spec"]["ports"]);
+            assert_eq!(door["metadata"]["labels"], json!({"app": "vcluster", "release": "vcluster"}));
+        }
         let ingress = f.get("networking.k8s.io/v1", "ingresses", &namespace, &name).await.unwrap();
         let backend = &ingress["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"];
         assert_eq!((&backend["name"], &backend["port"]["number"]), (&json!(service), &json!(443)));
