@@ -142,6 +142,7 @@ impl Call<'_> {
     async fn run(&self) -> Result<Value, CallError> {
         let mut attempt = 1;
         let mut clock_corrected = false;
+        let mut unsure = false;
         loop {
             let error = match self.attempt().await {
                 Ok(output) => {
@@ -158,8 +159,10 @@ impl Call<'_> {
                 && (!error.throttled || self.client.policy.throttled)
                 && error.may_be_tried_again(self.operation)
                 && self.client.budget.take(error.throttled);
+            // What a later try is refused with says nothing about an earlier one that may have been carried out.
+            unsure |= error.ambiguous;
             if !again {
-                return Err(error);
+                return Err(CallError { ambiguous: unsure, ..error });
             }
             tokio::time::sleep(retry::delay(attempt, error.retry_after)).await;
             attempt += 1;

@@ -53,6 +53,8 @@ pub struct Settings {
     pub shared: bool,
     /// How often settled resources of a kind are looked at, where that is not the usual.
     pub intervals: BTreeMap<CompactString, Duration>,
+    /// How long AWS's lists may lag behind what was made: so long nothing is made again that is not found in them.
+    pub lag: Duration,
     /// Kinds that are served, as `buckets.s3.services.k8s.aws`; all if there are none.
     pub kinds: Vec<CompactString>,
 }
@@ -67,6 +69,7 @@ impl Default for Settings {
             dialect: Ack::default(),
             shared: true,
             intervals: BTreeMap::new(),
+            lag: Duration::from_secs(60),
             kinds: Vec::new(),
         }
     }
@@ -297,7 +300,7 @@ impl Driver for AwsDriver {
 
     async fn recover(&self, subject: &Subjected<'_>, _: &Intent) -> Result<Recovery, Failure> {
         let kind = self.kind(subject.facts)?;
-        Box::pin(finding::recover(kind, subject)).await
+        Box::pin(finding::recover(kind, subject, self.settings.lag)).await
     }
 
     fn late_initialization(&self, subject: &Subjected<'_>, observed: &Observed<Note>) -> LateInitialization {

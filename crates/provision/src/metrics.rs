@@ -63,6 +63,11 @@ impl Metrics {
         requests.iter().filter(|((_, one, _), _)| *one == purpose).map(|(_, count)| count).sum()
     }
 
+    /// Passes that have ended so far.
+    pub fn passes(&self) -> u64 {
+        self.outcomes.lock().values().sum()
+    }
+
     /// For the registry of the process.
     pub fn collector(self: &Arc<Self>) -> Box<dyn Collector> {
         Box::new(Exposed(self.clone()))

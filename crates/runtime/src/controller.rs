@@ -130,7 +130,7 @@ pub enum Next {
 
 #[derive(thiserror::Error, Debug)]
 pub enum Error {
-    #[error(transparent)]
+    #[error("{}", said(.0))]
     Api(#[from] kube::Error),
     #[error(transparent)]
     Store(#[from] store::StoreError),
@@ -139,6 +139,14 @@ pub enum Error {
     /// What was expected of the control plane does not hold (yet).
     #[error("{0}")]
     Failed(String),
+}
+
+/// What the control plane said, without the machinery that it said it by.
+fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
+    }
 }
 
 impl Error {

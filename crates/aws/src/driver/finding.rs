@@ -1,17 +1,21 @@
 //! What became of a create whose answer was lost.
 //!
-//! A resource with a name of its own is looked for by the name. A creating call that takes a token, or that answers
-//! with what is already there, is made again. What has neither carries a mark, and is looked for by that.
+//! A resource with a name of its own is read by the name; where reading needs what only the creating call answers, the
+//! rules say how to find it. A creating call that takes a token, or that answers with what is already there, is made
+//! again. What has none of that carries a mark, and is looked for by that.
 
 use std::time::Duration;
 
 use objects::meta;
-use provision::{Failure, OperationType, Record, Recovery};
+use provision::{Class, Failure, OperationType, Record, Recovery};
 use serde_json::{Value, json};
 
+use super::scope::Wanted;
 use super::{Subjected, changing, reading, scope};
-use crate::kinds::KindFacts;
 use crate::kinds::calls::{self, Planned};
+use crate::kinds::compare::tag_words;
+use crate::kinds::{KindFacts, paths, tags};
+use crate::rules::vocabulary::Call;
 
 /// The tag that says whose a resource is, where nothing else does.
 pub(super) const MARK: &str = "hangar.dev/owner";
@@ -37,8 +41,13 @@ fn is_repeatable(kind: &KindFacts) -> bool {
     has_token || REPEATABLE.contains(&(kind.service, create))
 }
 
-/// Whether a kind is found again by its mark alone: EC2's, which have no names.
+/// Whether a kind carries a mark: EC2's, which have no names, and those whose rules say so.
 fn is_marked(kind: &KindFacts) -> bool {
+    kind.rules.marked || is_filtered(kind)
+}
+
+/// Whether lists of a kind can be asked for a mark.
+fn is_filtered(kind: &KindFacts) -> bool {
     kind.service == "ec2" && !is_repeatable(kind)
 }
 
@@ -47,7 +56,12 @@ pub(super) fn mark(kind: &KindFacts, object: &Value) -> Option<(String, String)>
     is_marked(kind).then(|| (MARK.to_owned(), meta::uid(object).to_owned()))
 }
 
-pub(super) async fn recover(kind: &'static KindFacts, subject: &Subjected<'_>) -> Result<Recovery, Failure> {
+/// `lag` is how long lists may lag behind what was made.
+pub(super) async fn recover(
+    kind: &'static KindFacts,
+    subject: &Subjected<'_>,
+    lag: Duration,
+) -> Result<Recovery, Failure> {
     let wanted = scope::wanted(subject);
     if calls::read(kind, &wanted.scope(kind, None)?).is_some() {
         return Ok(match reading::observe(kind, subject, &wanted).await? {
@@ -57,41 +71,104 @@ pub(super) async fn recover(kind: &'static KindFacts, subject: &Subjected<'_>) -
             None => Recovery::NotMade,
         });
     }
-    if is_repeatable(kind) {
+    let told = kind.rules.find.as_ref();
+    let listed = if let Some(find) = told.filter(|find| holds(kind, &wanted, find)) {
+        Some((find.call.value.as_str(), found(kind, subject, &wanted, find).await?))
+    } else if is_repeatable(kind) {
         return Ok(Recovery::Repeat);
+    } else {
+        listed(kind, subject, &wanted).await?
+    };
+    let Some((operation, items)) = listed else {
+        return Ok(Recovery::Unknown(format!(
+            "a call of {} was interrupted, and AWS has no way to ask what became of it; look for the resource in the account",
+            kind.rules.operations.create.value
+        )));
+    };
+    let scope = wanted.scope(kind, None)?;
+    for item in &items {
+        let record = changing::record(kind, &wanted, &scope, operation, item);
+        if is_ours(kind, subject, &wanted, &record, item).await? {
+            return Ok(Recovery::Made(record));
+        }
     }
-    let by_mark = is_marked(kind);
-    if let Some(list) = &kind.rules.operations.list {
-        let filter =
-            json!({"Filters": [{"Name": format!("tag:{MARK}"), "Values": [meta::uid(subject.object)]}]});
-        let request = if by_mark { filter } else { json!({}) };
-        let planned = Planned {
-            operation: list.value.clone(),
-            request: request.as_object().cloned().unwrap_or_default(),
-            ..Planned::default()
+    Ok(if younger_than(subject, lag) { Recovery::NotYet(LAGGING) } else { Recovery::NotMade })
+}
+
+/// Between looks for what a list may not show yet.
+const LAGGING: Duration = Duration::from_secs(5);
+
+fn holds(kind: &KindFacts, wanted: &Wanted, find: &Call) -> bool {
+    wanted.scope(kind, None).is_ok_and(|scope| scope.holds(&find.when))
+}
+
+/// What the rules of a kind find.
+async fn found(
+    kind: &KindFacts,
+    subject: &Subjected<'_>,
+    wanted: &Wanted,
+    find: &Call,
+) -> Result<Vec<Value>, Failure> {
+    let scope = wanted.scope(kind, None)?;
+    let reply = reading::read_part(kind, subject, &scope, find, true).await?.unwrap_or_default();
+    let path = find.take.as_deref().unwrap_or_default();
+    Ok(match paths::take(&reply, path, &|word| scope.find(word, None)) {
+        Some(Value::Array(items)) => items,
+        Some(one) => vec![one],
+        None => Vec::new(),
+    })
+}
+
+/// What the listing operation of a kind shows: with the mark, or with the name.
+async fn listed(
+    kind: &'static KindFacts,
+    subject: &Subjected<'_>,
+    wanted: &Wanted,
+) -> Result<Option<(&'static str, Vec<Value>)>, Failure> {
+    let Some(list) = &kind.rules.operations.list else { return Ok(None) };
+    let filter = json!({"Filters": [{"Name": format!("tag:{MARK}"), "Values": [meta::uid(subject.object)]}]});
+    let request = if is_filtered(kind) { filter } else { json!({}) };
+    let planned = Planned {
+        operation: list.value.clone(),
+        request: request.as_object().cloned().unwrap_or_default(),
+        ..Planned::default()
+    };
+    let reply = reading::ask(kind, subject, OperationType::ReadMany, &planned).await?;
+    let scope = wanted.scope(kind, None)?;
+    let (path, _) = scope.translator.answer_path(&list.value);
+    let items = path.iter().try_fold(&reply, |value, word| value.get(word)).cloned().unwrap_or_default();
+    let Value::Array(mut items) = items else { return Ok(Some((&list.value, Vec::new()))) };
+    if !is_marked(kind) {
+        items.retain(|item| has_name(kind, &scope, &list.value, item));
+    }
+    Ok(Some((&list.value, items)))
+}
+
+/// Whether something that was found is there and was made for this object.
+async fn is_ours(
+    kind: &'static KindFacts,
+    subject: &Subjected<'_>,
+    wanted: &Wanted,
+    record: &Record,
+    item: &Value,
+) -> Result<bool, Failure> {
+    let known = wanted.identified(&record.status, record.arn.as_deref());
+    if is_marked(kind) && !is_filtered(kind) {
+        let scope = known.scope(kind, None)?;
+        let tagged = match reading::tags(kind, subject, &scope, item).await {
+            Ok(tagged) => tagged,
+            // Others may have things that we may not look into, or that go while we look.
+            Err(failure) if matches!(failure.class, Class::Denied | Class::NotFound) => None,
+            Err(failure) => return Err(failure),
         };
-        let reply = reading::ask(kind, subject, OperationType::ReadMany, &planned).await?;
-        let scope = wanted.scope(kind, None)?;
-        let (path, _) = scope.translator.answer_path(&list.value);
-        let items = path.iter().try_fold(&reply, |value, word| value.get(word)).cloned().unwrap_or_default();
-        let mine = items
-            .as_array()
-            .into_iter()
-            .flatten()
-            .find(|item| by_mark || is_mine(kind, &scope, &list.value, item));
-        return Ok(match mine {
-            Some(item) => Recovery::Made(changing::record(kind, &wanted, &scope, &list.value, item)),
-            // Lists may lag behind what was made.
-            None if by_mark && younger_than(subject, Duration::from_secs(60)) => {
-                Recovery::NotYet(Duration::from_secs(5))
-            }
-            None => Recovery::NotMade,
-        });
+        let (key, value) = tag_words(kind);
+        let found = tagged.map(|(_, found)| tags::as_map(&found, &key, &value)).unwrap_or_default();
+        if found.get(MARK).map(String::as_str) != Some(meta::uid(subject.object)) {
+            return Ok(false);
+        }
     }
-    Ok(Recovery::Unknown(format!(
-        "a call of {} was interrupted, and AWS has no way to ask what became of it; look for the resource in the account",
-        kind.rules.operations.create.value
-    )))
+    // What an earlier one of the same object left behind may be listed for long after it is gone.
+    Ok(reading::observe(kind, subject, &known).await?.is_some())
 }
 
 fn younger_than(subject: &Subjected<'_>, age: Duration) -> bool {
@@ -100,7 +177,7 @@ fn younger_than(subject: &Subjected<'_>, age: Duration) -> bool {
 }
 
 /// Whether an item of a list has the name that the object wants.
-fn is_mine(kind: &KindFacts, scope: &crate::kinds::send::Scope<'_>, operation: &str, item: &Value) -> bool {
+fn has_name(kind: &KindFacts, scope: &crate::kinds::send::Scope<'_>, operation: &str, item: &Value) -> bool {
     let names = ["Name".to_owned(), format!("{}Name", kind.resource())];
     let found = item.as_object().into_iter().flatten().find_map(|(member, value)| {
         let field = scope.translator.field_of(operation, member)?;

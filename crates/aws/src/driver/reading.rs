@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use objects::meta;
+use provision::dialect::ack;
 use provision::{Class, Failure, OperationType, Readiness};
 use serde_json::{Map, Value, json};
 
@@ -13,8 +15,8 @@ use crate::kinds::calls::{self, Planned};
 use crate::kinds::compare::{is_empty, tags_field};
 use crate::kinds::send::Scope;
 use crate::kinds::translate::Learned;
-use crate::kinds::{KindFacts, paths};
-use crate::rules::vocabulary::{Call, Gate, TagsRule};
+use crate::kinds::{KindFacts, functions, paths};
+use crate::rules::vocabulary::{Call, Compare, Gate, TagsRule};
 
 /// What was found.
 pub(super) struct Found {
@@ -51,6 +53,12 @@ pub(super) async fn observe(
     }
     let more = parts(kind, subject, &identified, &mut note).await?;
     learned.spec.extend(more);
+    for (word, rule) in &kind.rules.fields {
+        if let (Some(function), Some(field)) = (&rule.value.shown_by, scope.translator.plan.field(word)) {
+            let shown = functions::shown(function, &wanted.object["spec"][&field.name], &note.reply);
+            learned.spec.insert(field.name.clone(), shown);
+        }
+    }
     note.observed = json!({"spec": learned.spec, "status": status});
     let readiness = readiness(kind, &note.observed);
     Ok(Some(Found { note, status, arn: learned.arn, readiness }))
@@ -127,6 +135,16 @@ fn learned(kind: &KindFacts, scope: &Scope<'_>, operation: &str, reply: &Value, 
         learned.arn = more.arn.or(learned.arn);
         learned.owner = more.owner.or(learned.owner);
     }
+    // IAM shows policies percent-encoded, and a policy never begins so itself.
+    for (word, rule) in &kind.rules.fields {
+        let Some(field) = scope.translator.plan.field(word) else { continue };
+        if let (Some(Compare::Policy), Some(Value::String(text))) =
+            (rule.value.compare, learned.spec.get_mut(&field.name))
+            && text.starts_with('%')
+        {
+            *text = crate::kinds::policy::url_decoded(text);
+        }
+    }
     // What identifies an object is what it was asked by: answers need not repeat it.
     for (word, rule) in &kind.rules.fields {
         let Some(field) = scope.translator.plan.field(word).filter(|_| rule.value.key) else { continue };
@@ -169,13 +187,13 @@ async fn parts(
     let scope = wanted.scope(kind, Some(&answered))?;
     let asked = scope.translator.plan;
     let is_wanted = |name: &str| wanted.object["spec"].get(name).is_some_and(|value| !is_empty(value));
+    let adopting = is_adopting(subject);
     let mut found = Map::new();
 
     let mut tasks = Vec::new();
     for (word, part) in &rules.parts {
         let (Some(get), Some(field)) = (&part.value.get, asked.field(word)) else { continue };
         let late = rules.fields.get(word).is_some_and(|rule| rule.value.late.is_some());
-        let adopting = wanted.object["spec"].as_object().is_none_or(Map::is_empty);
         // What is left as it is found needs no look, unless its value is to be taken over.
         let idle = part.value.keep && !is_wanted(&field.name) && !late && !adopting;
         if !idle && scope.holds(&get.when) {
@@ -198,6 +216,9 @@ async fn parts(
     for (word, collection) in &rules.collections {
         let (Some(list), Some(field)) = (&collection.value.list, asked.field(word)) else { continue };
         let needed = is_wanted(&field.name);
+        if collection.value.keep && !needed && !adopting {
+            continue;
+        }
         let Some(reply) = read_part(kind, subject, &scope, list, needed).await? else { continue };
         let mut value = scope.translator.listed(word, &reply);
         if let Some(each) = &collection.value.each {
@@ -208,19 +229,8 @@ async fn parts(
         found.insert(field.name.clone(), value);
         note.lists.insert(word.clone(), reply);
     }
-    if let TagsRule::Told(tags) = &rules.tags
-        && let Some(get) = tags.get.as_ref().filter(|get| scope.holds(&get.when))
-        && let Some(field) = tags_field(kind).and_then(|word| asked.field(&word))
-    {
-        let reply = read_part(kind, subject, &scope, get, true).await?.unwrap_or_default();
-        let taken =
-            paths::take(&reply, get.take.as_deref().unwrap_or_default(), &|word| scope.find(word, None));
-        let value = scope.translator.tags_value(field, &taken.unwrap_or_default());
-        found.insert(field.name.clone(), without_system(value));
-    } else if let Some(field) = tags_field(kind).and_then(|word| asked.field(&word))
-        && let Some(shown) = scope.translator.learned("", &note.answer).spec.get(&field.name)
-    {
-        found.insert(field.name.clone(), without_system(shown.clone()));
+    if let Some((name, tags)) = tags(kind, subject, &scope, &note.answer).await? {
+        found.insert(name, tags);
     }
     if let Some(versions) = &rules.versions
         && let (Some(get), Some(field)) = (&versions.get, asked.field(&versions.field))
@@ -245,8 +255,39 @@ async fn parts(
     Ok(found)
 }
 
+/// Whether the object is to become like what is there.
+fn is_adopting(subject: &Subjected<'_>) -> bool {
+    let asked = meta::annotation(subject.object, ack::ADOPTION_POLICY).is_some();
+    asked && !meta::finalizers(subject.object).any(|one| one == subject.facts.finalizer)
+}
+
+/// The tags of an object and the name of their field: by a call of their own, or as the answer of the reading call shows
+/// them.
+pub(super) async fn tags(
+    kind: &KindFacts,
+    subject: &Subjected<'_>,
+    scope: &Scope<'_>,
+    answer: &Value,
+) -> Result<Option<(String, Value)>, Failure> {
+    let Some(field) = tags_field(kind).and_then(|word| scope.translator.plan.field(&word)) else {
+        return Ok(None);
+    };
+    let told = match &kind.rules.tags {
+        TagsRule::Told(tags) => tags.get.as_ref().filter(|get| scope.holds(&get.when)),
+        _ => None,
+    };
+    let Some(get) = told else {
+        let shown = scope.translator.learned("", answer).spec.remove(&field.name);
+        return Ok(shown.map(|shown| (field.name.clone(), without_system(shown))));
+    };
+    let reply = read_part(kind, subject, scope, get, true).await?.unwrap_or_default();
+    let taken = paths::take(&reply, get.take.as_deref().unwrap_or_default(), &|word| scope.find(word, None));
+    let value = scope.translator.tags_value(field, &taken.unwrap_or_default());
+    Ok(Some((field.name.clone(), without_system(value))))
+}
+
 /// The answer of a call of a part; nothing where there is nothing. `needed` is whether the object says anything of it.
-async fn read_part(
+pub(super) async fn read_part(
     kind: &KindFacts,
     subject: &Subjected<'_>,
     scope: &Scope<'_>,

@@ -1,6 +1,9 @@
 //! What rules cannot say: small named functions, all of them pure.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 use super::calls::Planned;
 use super::compare::FieldChange;
@@ -8,21 +11,34 @@ use super::send::Scope;
 
 type Planner = fn(&Scope<'_>, &[&FieldChange]) -> Vec<Planned>;
 type Form = fn(&Value) -> Value;
+type Shown = fn(&Value, &Value) -> Value;
 
 /// The functions that plan calls for changed fields.
 pub const PLANNERS: &[(&str, Planner)] = &[
     ("dynamodb_indexes", dynamodb_indexes),
     ("rds_log_exports", rds_log_exports),
     ("ec2_endpoint_members", ec2_endpoint_members),
+    ("lambda_code", lambda_code),
 ];
 
 /// The functions that bring items of a collection into one form.
 pub const FORMS: &[(&str, Form)] =
     &[("security_group_rules", security_group_rules), ("own_routes", own_routes)];
 
+/// The functions that tell what a field is, from what it should be and the answer of the reading call.
+pub const SHOWN: &[(&str, Shown)] = &[("lambda_code", shown_code)];
+
 /// Whether a name is that of a function.
 pub fn is_known(name: &str) -> bool {
-    PLANNERS.iter().any(|(known, _)| *known == name) || FORMS.iter().any(|(known, _)| *known == name)
+    let planners = PLANNERS.iter().map(|(known, _)| *known);
+    let forms = FORMS.iter().map(|(known, _)| *known);
+    planners.chain(forms).chain(SHOWN.iter().map(|(known, _)| *known)).any(|known| known == name)
+}
+
+/// What a field is, as a named function tells it; nothing if there is no such function.
+pub fn shown(name: &str, wanted: &Value, reply: &Value) -> Value {
+    let found = SHOWN.iter().find(|(known, _)| *known == name);
+    found.map(|(_, shown)| shown(wanted, reply)).unwrap_or_default()
 }
 
 /// The calls that a named function makes of changes; none if there is no such function.
@@ -158,6 +174,53 @@ fn ec2_endpoint_members(scope: &Scope<'_>, changes: &[&FieldChange]) -> Vec<Plan
     vec![called("ModifyVpcEndpoint", Value::Object(members))]
 }
 
+/// What code is of goes with the code itself.
+fn lambda_code(scope: &Scope<'_>, _: &[&FieldChange]) -> Vec<Planned> {
+    let input = super::sites::Site::input(scope.translator.plan.model(), "UpdateFunctionCode");
+    let members = [
+        ("FunctionName", "spec.name"),
+        ("Architectures", "spec.architectures"),
+        ("ZipFile", "spec.code.zipFile"),
+        ("S3Bucket", "spec.code.s3Bucket"),
+        ("S3Key", "spec.code.s3Key"),
+        ("S3ObjectVersion", "spec.code.s3ObjectVersion"),
+        ("ImageUri", "spec.code.imageURI"),
+    ];
+    let found = members.into_iter().filter_map(|(member, path)| {
+        let target = input.and_then(|input| input.member(member));
+        Some((member.to_owned(), scope.find(path, target)?))
+    });
+    let members: Map<String, Value> = found.collect();
+    // Code that was adopted is known by its digest alone, and cannot be sent.
+    let has_code = ["ZipFile", "S3Key", "ImageUri"].iter().any(|source| members.contains_key(*source));
+    if has_code { vec![called("UpdateFunctionCode", Value::Object(members))] } else { Vec::new() }
+}
+
+/// AWS shows a digest of the code, or the image it is in. Code that it shows nothing comparable of is as it was sent.
+fn shown_code(wanted: &Value, reply: &Value) -> Value {
+    let digest = reply.pointer("/Configuration/CodeSha256").cloned().unwrap_or_default();
+    let image = reply.pointer("/Code/ImageUri").cloned().unwrap_or_default();
+    let told = |name: &str| wanted.get(name).filter(|value| !value.is_null());
+    let same = match (told("imageURI"), told("zipFile"), told("sha256")) {
+        (Some(wanted), _, _) => *wanted == image,
+        (_, Some(zip), _) => zip.as_str().and_then(digest_of).is_none_or(|zip| digest == zip),
+        (_, _, Some(wanted)) => *wanted == digest,
+        (None, None, None) if wanted.is_object() => true,
+        (None, None, None) => false,
+    };
+    match (same, image.is_null()) {
+        (true, _) => wanted.clone(),
+        (false, true) => json!({"sha256": digest}),
+        (false, false) => json!({"imageURI": image}),
+    }
+}
+
+/// The digest of an archive as AWS writes it; none if it is no base64.
+fn digest_of(archive: &str) -> Option<String> {
+    let bytes = STANDARD.decode(archive).ok()?;
+    Some(STANDARD.encode(Sha256::digest(bytes)))
+}
+
 /// One rule for each range, prefix list and group; all traffic has no ports; protocols have their names.
 fn security_group_rules(rules: &Value) -> Value {
     const SOURCES: &[&str] = &["ipRanges", "ipv6Ranges", "prefixListIDs", "userIDGroupPairs"];
@@ -243,6 +306,25 @@ mod tests {
             json!([{"ipProtocol": "tcp", "userIDGroupPairs": [{"groupID": "sg-1"}]}]),
             json!([{"ipProtocol": "tcp", "userIDGroupPairs": [{"groupID": "sg-1", "userID": "1", "vpcID": "v"}]}]),
         );
+    }
+
+    #[test]
+    fn code_is_compared_by_what_aws_shows_of_it() {
+        let digest = "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0="; // of `abc`
+        let zipped = json!({"Configuration": {"CodeSha256": digest}});
+        let image = json!({"Configuration": {"CodeSha256": "x"}, "Code": {"ImageUri": "repo:1"}});
+        for (wanted, reply, same) in [
+            (json!({"zipFile": "YWJj"}), &zipped, true),
+            (json!({"zipFile": "YWJk"}), &zipped, false),
+            (json!({"s3Key": "k", "sha256": digest}), &zipped, true),
+            (json!({"s3Key": "k", "sha256": "other"}), &zipped, false),
+            (json!({"s3Key": "k"}), &zipped, true),
+            (json!({"imageURI": "repo:1"}), &image, true),
+            (json!({"imageURI": "repo:2"}), &image, false),
+        ] {
+            assert_eq!(shown_code(&wanted, reply) == wanted, same, "{wanted}");
+        }
+        assert_eq!(shown_code(&Value::Null, &zipped), json!({"sha256": digest}));
     }
 
     #[test]

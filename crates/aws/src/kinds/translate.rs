@@ -236,6 +236,8 @@ impl<'a> Translator<'a> {
             let skip = rules.fields.get(word).map(|rule| rule.value.skip.as_slice()).unwrap_or_default();
             !skip.iter().any(|verb| matches!(verb, Verb::Read | Verb::Any))
         });
+        let shown = rules.fields.iter().filter(|(_, rule)| rule.value.shown_by.is_some());
+        readable.extend(shown.map(|(word, _)| (word.clone(), None)));
         for (word, part) in &rules.parts {
             if let Some(get) = &part.value.get {
                 let output = Site::output(model, &get.call.value);

@@ -7,7 +7,7 @@ use super::vocabulary::{Call, Field as FieldRule, Gate, Kind as KindRules, TagsR
 use super::{RulesError, ServiceRules};
 use crate::kinds::fields::source;
 use crate::kinds::sites::{Literal, Site};
-use crate::kinds::{self, KindFacts, Type, paths};
+use crate::kinds::{self, KindFacts, Type, functions, paths};
 use crate::model;
 
 /// What a `$path` may begin with.
@@ -182,6 +182,12 @@ impl Checker<'_> {
             if self.operation(model, operation) {
                 self.sent(model, &operation.value, &variant.send, line(operation));
             }
+        }
+        let planners = rules.update.iter().filter_map(|step| step.function.as_deref());
+        let forms = rules.collections.values().filter_map(|collection| collection.value.canonical.as_deref());
+        let shown = rules.fields.values().filter_map(|rule| rule.value.shown_by.as_deref());
+        for name in planners.chain(forms).chain(shown).filter(|name| !functions::is_known(name)) {
+            self.fault(at, format!("there is no function {name}"));
         }
         for step in &rules.update {
             let operation = step.call.as_ref().or(rules.operations.update.as_ref());

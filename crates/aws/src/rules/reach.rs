@@ -24,7 +24,7 @@ impl Kind {
             [&versions.list, &versions.create, &versions.delete].into_iter().chain(&versions.get)
         });
         let before = self.delete.iter().flat_map(|delete| &delete.before);
-        let own = self.read.iter().chain(&self.listing).chain(before);
+        let own = self.read.iter().chain(&self.find).chain(&self.listing).chain(before);
         own.chain(parts).chain(collections).chain(tags.into_iter().flatten()).chain(versions)
     }
 

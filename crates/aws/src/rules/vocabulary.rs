@@ -96,6 +96,11 @@ pub struct Kind {
     pub read: Option<Call>,
     /// Lists all that an account has, where the listing operation does not, or has more than that.
     pub listing: Option<Call>,
+    /// What looks for something that an interrupted create may have made, where reading needs what only its answer tells.
+    pub find: Option<Call>,
+    /// Carries a tag that says whose it is, because a name does not say it, or there is none.
+    #[serde(default)]
+    pub marked: bool,
     #[serde(default)]
     pub create: Vec<Variant>,
     #[serde(default)]
@@ -233,6 +238,8 @@ pub struct Field {
     pub skip: Vec<Verb>,
     /// Where the field lies in the answer of the reading call.
     pub read_from: Option<String>,
+    /// A named function tells from the answer of the reading call what it is.
+    pub shown_by: Option<String>,
     /// The member that the field is in requests.
     pub send_to: Option<String>,
 }

@@ -4,9 +4,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
-#[path = "../emulators/emulator.rs"]
+#[path = "../support/emulator.rs"]
 #[allow(dead_code, reason = "other tests start other emulators")]
 mod emulator;
+#[path = "../support/proxy.rs"]
+#[allow(dead_code, reason = "other tests script it")]
+mod proxy;
+#[path = "../support/world.rs"]
+#[allow(dead_code, reason = "other tests ask for other things")]
 mod world;
 
 use serde_json::{Value, json};
@@ -65,6 +70,50 @@ async fn a_bucket_lives() {
     world.gone(BUCKET, "photos").await;
     let error = world.call("s3", "HeadBucket", json!({"Bucket": "photos"})).await.unwrap_err();
     assert_eq!(error.http_status, Some(404));
+    world.stop().await;
+}
+
+/// What a creating call cannot carry is no drift.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_is_made_whole_even_where_drift_is_left_alone() {
+    let world = World::new(&[BUCKET]).await;
+    let annotations = json!({provision::policies::DRIFT_POLICY: "report"});
+    let spec = json!({"name": "whole", "versioning": {"status": "Enabled"}});
+    world.create(BUCKET, "whole", annotations, spec).await;
+    world.settled(BUCKET, "whole").await;
+    let versioning =
+        async || world.call("s3", "GetBucketVersioning", json!({"Bucket": "whole"})).await.unwrap();
+    assert_eq!(versioning().await["Status"], "Enabled");
+    let drifted = json!({"Bucket": "whole", "VersioningConfiguration": {"Status": "Suspended"}});
+    world.call("s3", "PutBucketVersioning", drifted).await.unwrap();
+    world.nudge(BUCKET, "whole").await;
+    world
+        .until(BUCKET, "whole", "told", async |world| {
+            let object = world.get(BUCKET, "whole").await.unwrap();
+            object["status"]["conditions"].to_string().contains("spec.versioning")
+        })
+        .await;
+    assert_eq!(versioning().await["Status"], "Suspended", "it is told and left alone");
+    world.stop().await;
+}
+
+/// Nobody asks for it; the interval is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn drift_is_found_by_itself() {
+    let world = World::new(&[QUEUE]).await;
+    let annotations = json!({provision::policies::DRIFT_INTERVAL: "1s"});
+    world.create(QUEUE, "seen", annotations, json!({"queueName": "seen", "delaySeconds": "5"})).await;
+    let object = world.settled(QUEUE, "seen").await;
+    let url = &object["status"]["queueURL"];
+    let drifted = json!({"QueueUrl": url, "Attributes": {"DelaySeconds": "9"}});
+    world.call("sqs", "SetQueueAttributes", drifted).await.unwrap();
+    world
+        .until(QUEUE, "seen", "put right", async |world| {
+            let ask = json!({"QueueUrl": url, "AttributeNames": ["All"]});
+            let found = world.call("sqs", "GetQueueAttributes", ask).await.unwrap();
+            found["Attributes"]["DelaySeconds"] == "5"
+        })
+        .await;
     world.stop().await;
 }
 

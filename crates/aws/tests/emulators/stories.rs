@@ -5,6 +5,10 @@ use serde_json::{Value, json};
 use crate::emulator::Program;
 use crate::story::Story;
 
+/// The ARN of the object itself.
+const ARN: &str = "$self.status.ackResourceMetadata.arn";
+const READ_ONLY: &str = "arn:aws:iam::aws:policy/ReadOnlyAccess";
+
 fn policy(action: &str) -> String {
     json!({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": action, "Resource": "*"}]})
         .to_string()
@@ -21,7 +25,12 @@ fn tags(pairs: &[(&str, &str)]) -> Value {
     pairs.iter().map(|(key, value)| json!({"key": key, "value": value})).collect()
 }
 
-fn role() -> Story {
+/// What takes the tag `b` from something of EC2's with an id.
+fn untagged(id: &str) -> Value {
+    json!({"Resources": [format!("$self.status.{id}")], "Tags": [{"Key": "b"}]})
+}
+
+pub fn role() -> Story {
     Story::new(
         "iam",
         "Role",
@@ -29,7 +38,7 @@ fn role() -> Story {
     )
 }
 
-fn vpc() -> Story {
+pub fn vpc() -> Story {
     Story::new("ec2", "VPC", json!({"cidrBlocks": ["10.0.0.0/16"], "tags": tags(&[("a", "1")])}))
 }
 
@@ -56,7 +65,8 @@ fn storage() -> Vec<Story> {
         .then(json!({"ownershipControls": {"rules": [{"objectOwnership": "BucketOwnerPreferred"}]}}))
         .then(json!({"policy": json!({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*",
             "Action": "s3:GetObject", "Resource": "arn:aws:s3:::x/*"}]}).to_string()}))
-        .then(json!({"policy": null}));
+        .then(json!({"policy": null}))
+        .drifts("PutBucketVersioning", json!({"Bucket": "$name", "VersioningConfiguration": {"Status": "Suspended"}}));
     let table = Story::new(
         "dynamodb",
         "Table",
@@ -79,23 +89,33 @@ fn storage() -> Vec<Story> {
             {"attributeName": "id", "attributeType": "S"}, {"attributeName": "kind", "attributeType": "S"}],
         "globalSecondaryIndexes": [{"indexName": "by-kind", "projection": {"projectionType": "ALL"},
             "keySchema": [{"attributeName": "kind", "keyType": "HASH"}]}],
-    }));
+    }))
+    .drifts("UpdateTable", json!({"TableName": "$name", "DeletionProtectionEnabled": true}));
     let repository = Story::new("ecr", "Repository", json!({"name": "$name", "tags": tags(&[("a", "1")])}))
         .then(json!({"imageTagMutability": "IMMUTABLE"}))
         .then(json!({"imageScanningConfiguration": {"scanOnPush": true}}))
         .then(json!({"lifecyclePolicy": json!({"rules": [{"rulePriority": 1, "selection": {"tagStatus": "untagged",
             "countType": "imageCountMoreThan", "countNumber": 3}, "action": {"type": "expire"}}]}).to_string()}))
-        .then(json!({"lifecyclePolicy": null, "tags": tags(&[("b", "2")])}));
+        .then(json!({"lifecyclePolicy": null, "tags": tags(&[("b", "2")])}))
+        .drifts("PutImageTagMutability", json!({"repositoryName": "$name", "imageTagMutability": "MUTABLE"}));
     vec![bucket, table, repository]
 }
 
 fn messages() -> Vec<Story> {
     let queue = Story::new("sqs", "Queue", json!({"queueName": "$name", "tags": {"a": "1"}}))
         .then(json!({"delaySeconds": "5"}))
-        .then(json!({"visibilityTimeout": "60", "tags": {"b": "2", "a": null}}));
+        .then(json!({"visibilityTimeout": "60", "tags": {"b": "2", "a": null}}))
+        .drifts(
+            "SetQueueAttributes",
+            json!({"QueueUrl": "$self.status.queueURL", "Attributes": {"DelaySeconds": "9"}}),
+        );
     let topic = Story::new("sns", "Topic", json!({"name": "$name", "tags": tags(&[("a", "1")])}))
         .then(json!({"displayName": "shown"}))
-        .then(json!({"tags": tags(&[("b", "2")])}));
+        .then(json!({"tags": tags(&[("b", "2")])}))
+        .drifts(
+            "SetTopicAttributes",
+            json!({"TopicArn": ARN, "AttributeName": "DisplayName", "AttributeValue": "other"}),
+        );
     let subscription = Story::new(
         "sns",
         "Subscription",
@@ -103,23 +123,33 @@ fn messages() -> Vec<Story> {
             "endpoint": "arn:aws:sqs:eu-west-1:123456789012:q"}),
     )
     .then(json!({"rawMessageDelivery": "true"}))
+    .drifts(
+        "SetSubscriptionAttributes",
+        json!({"SubscriptionArn": ARN, "AttributeName": "RawMessageDelivery",
+        "AttributeValue": "false"}),
+    )
     .after(Story::new("sns", "Topic", json!({"name": "$name"})));
     let application = Story::new(
         "sns",
         "PlatformApplication",
         json!({"name": "$name", "platform": "GCM", "platformCredential": "c"}),
-    );
+    )
+    .then(json!({"successFeedbackSampleRate": "50"}))
+    .drifts("DeletePlatformApplication", json!({"PlatformApplicationArn": ARN}));
     let stream =
         Story::new("kinesis", "Stream", json!({"name": "$name", "shardCount": 1, "tags": {"a": "1"}}))
             .then(json!({"tags": {"b": "2", "a": null}}))
-            .then(json!({"shardCount": 2}));
+            .then(json!({"shardCount": 2}))
+            .drifts("AddTagsToStream", json!({"StreamName": "$name", "Tags": {"b": "9"}}));
     let bus = Story::new("eventbridge", "EventBus", json!({"name": "$name", "tags": tags(&[("a", "1")])}))
-        .then(json!({"tags": tags(&[("b", "2")])}));
+        .then(json!({"tags": tags(&[("b", "2")])}))
+        .drifts("UntagResource", json!({"ResourceARN": ARN, "TagKeys": ["b"]}));
     let rule =
         Story::new("eventbridge", "Rule", json!({"name": "$name", "scheduleExpression": "rate(5 minutes)"}))
             .then(json!({"description": "every five minutes"}))
             .then(json!({"targets": [{"id": "t", "arn": "arn:aws:sqs:eu-west-1:123456789012:q"}]}))
-            .then(json!({"targets": [{"id": "u", "arn": "arn:aws:sqs:eu-west-1:123456789012:q"}]}));
+            .then(json!({"targets": [{"id": "u", "arn": "arn:aws:sqs:eu-west-1:123456789012:q"}]}))
+            .drifts("RemoveTargets", json!({"Rule": "$name", "Ids": ["u"]}));
     vec![queue, topic, subscription, application, stream, bus, rule]
 }
 
@@ -130,38 +160,51 @@ fn identities() -> Vec<Story> {
         json!({"name": "$name", "assumeRolePolicyDocument": trust("ec2.amazonaws.com"), "tags": tags(&[("a", "1")])}),
     )
     .then(json!({"description": "new"}))
-    .then(json!({"policies": ["arn:aws:iam::aws:policy/ReadOnlyAccess"]}))
+    .then(json!({"policies": [READ_ONLY]}))
     .then(json!({"policies": []}))
     .then(json!({"inlinePolicies": {"p": policy("s3:*")}}))
     .then(json!({"inlinePolicies": {"p": policy("sqs:*")}}))
     .then(json!({"assumeRolePolicyDocument": trust("lambda.amazonaws.com")}))
-    .then(json!({"tags": tags(&[("b", "2")]), "maxSessionDuration": 7200}));
+    .then(json!({"tags": tags(&[("b", "2")]), "maxSessionDuration": 7200}))
+    .drifts("UpdateRole", json!({"RoleName": "$name", "Description": "other"}));
     let managed = Story::new("iam", "Policy", json!({"name": "$name", "policyDocument": policy("s3:*")}))
         .then(json!({"policyDocument": policy("s3:Get*")}))
         .then(json!({"policyDocument": policy("s3:List*")}))
         .then(json!({"policyDocument": policy("s3:Put*")}))
         .then(json!({"policyDocument": policy("sqs:*")}))
         .then(json!({"policyDocument": policy("sns:*")}))
-        .then(json!({"tags": tags(&[("b", "2")])}));
+        .then(json!({"tags": tags(&[("b", "2")])}))
+        .drifts("TagPolicy", json!({"PolicyArn": ARN, "Tags": [{"Key": "b", "Value": "9"}]}));
     let user = Story::new("iam", "User", json!({"name": "$name", "tags": tags(&[("a", "1")])}))
-        .then(json!({"policies": ["arn:aws:iam::aws:policy/ReadOnlyAccess"]}))
+        .then(json!({"policies": [READ_ONLY]}))
         .then(json!({"inlinePolicies": {"p": policy("s3:*")}}))
-        .then(json!({"path": "/people/"}));
+        .then(json!({"path": "/people/"}))
+        .drifts("DetachUserPolicy", json!({"UserName": "$name", "PolicyArn": READ_ONLY}));
     let group = Story::new("iam", "Group", json!({"name": "$name"}))
-        .then(json!({"policies": ["arn:aws:iam::aws:policy/ReadOnlyAccess"]}))
-        .then(json!({"inlinePolicies": {"p": policy("s3:*")}}));
+        .then(json!({"policies": [READ_ONLY]}))
+        .then(json!({"inlinePolicies": {"p": policy("s3:*")}}))
+        .drifts("DeleteGroupPolicy", json!({"GroupName": "$name", "PolicyName": "p"}));
     let profile = Story::new("iam", "InstanceProfile", json!({"name": "$name"}))
         .then(json!({"role": "$needs.0.spec.name"}))
         .then(json!({"tags": tags(&[("b", "2")])}))
+        .drifts(
+            "RemoveRoleFromInstanceProfile",
+            json!({"InstanceProfileName": "$name", "RoleName": "$needs.0.spec.name"}),
+        )
         .after(self::role());
     let key =
         Story::new("kms", "Key", json!({"description": "d", "tags": [{"tagKey": "a", "tagValue": "1"}]}))
             .then(json!({"enableKeyRotation": true}))
             .then(json!({"enableKeyRotation": false}))
-            .then(json!({"tags": [{"tagKey": "b", "tagValue": "2"}]}));
+            .then(json!({"tags": [{"tagKey": "b", "tagValue": "2"}]}))
+            .drifts("EnableKeyRotation", json!({"KeyId": "$self.status.keyID"}));
     let alias =
         Story::new("kms", "Alias", json!({"name": "alias/$name", "targetKeyID": "$needs.0.status.keyID"}))
             .then(json!({"targetKeyID": "$needs.1.status.keyID"}))
+            .drifts(
+                "UpdateAlias",
+                json!({"AliasName": "alias/$name", "TargetKeyId": "$needs.0.status.keyID"}),
+            )
             .after(Story::new("kms", "Key", json!({})))
             .after(Story::new("kms", "Key", json!({})));
     let grant = Story::new(
@@ -170,21 +213,31 @@ fn identities() -> Vec<Story> {
         json!({"keyID": "$needs.0.status.keyID", "operations": ["Encrypt"],
             "granteePrincipal": "arn:aws:iam::123456789012:root"}),
     )
+    .drifts("RevokeGrant", json!({"KeyId": "$needs.0.status.keyID", "GrantId": "$self.status.grantID"}))
     .after(Story::new("kms", "Key", json!({})));
     let secret = Story::new("secretsmanager", "Secret", json!({"name": "$name", "description": "d"}))
         .then(json!({"description": "e"}))
-        .then(json!({"tags": tags(&[("b", "2")])}));
+        .then(json!({"tags": tags(&[("b", "2")])}))
+        .drifts("UpdateSecret", json!({"SecretId": "$name", "Description": "other"}));
     let parameter = Story::new("ssm", "Parameter", json!({"name": "$name", "type": "String", "value": "v"}))
-        .then(json!({"value": "w"}));
+        .then(json!({"value": "w"}))
+        .drifts("PutParameter", json!({"Name": "$name", "Value": "x", "Type": "String", "Overwrite": true}));
     let certificate =
         Story::new("acm", "Certificate", json!({"domainName": "example.com", "tags": tags(&[("a", "1")])}))
-            .then(json!({"tags": tags(&[("b", "2")])}));
+            .then(json!({"tags": tags(&[("b", "2")])}))
+            .drifts(
+                "AddTagsToCertificate",
+                json!({"CertificateArn": ARN, "Tags": [{"Key": "b", "Value": "9"}]}),
+            );
     let set = Story::new(
         "wafv2",
         "IPSet",
         json!({"name": "$name", "scope": "REGIONAL", "ipAddressVersion": "IPV4", "addresses": ["10.0.0.0/8"]}),
     )
-    .then(json!({"addresses": ["10.0.0.0/8", "192.168.0.0/16"]}));
+    .then(json!({"addresses": ["10.0.0.0/8", "192.168.0.0/16"]}))
+    .drifts("GetIPSet", json!({"Name": "$name", "Scope": "REGIONAL", "Id": "$self.status.id"}))
+    .drifts("UpdateIPSet", json!({"Name": "$name", "Scope": "REGIONAL", "Id": "$self.status.id",
+        "Addresses": ["10.0.0.0/8"], "LockToken": "$answer.LockToken"}));
     vec![role, managed, user, group, profile, key, alias, grant, secret, parameter, certificate, set]
 }
 
@@ -192,10 +245,18 @@ fn networks() -> Vec<Story> {
     let vpc = self::vpc()
         .then(json!({"enableDNSHostnames": true}))
         .then(json!({"tags": tags(&[("b", "2")])}))
-        .then(json!({"cidrBlocks": ["10.0.0.0/16", "10.1.0.0/16"]}));
+        .then(json!({"cidrBlocks": ["10.0.0.0/16", "10.1.0.0/16"]}))
+        .drifts(
+            "ModifyVpcAttribute",
+            json!({"VpcId": "$self.status.vpcID", "EnableDnsHostnames": {"Value": false}}),
+        );
     let subnet = self::subnet("10.0.1.0/24", "eu-west-1a")
         .then(json!({"mapPublicIPOnLaunch": true}))
         .then(json!({"tags": tags(&[("b", "2")])}))
+        .drifts(
+            "ModifySubnetAttribute",
+            json!({"SubnetId": "$self.status.subnetID", "MapPublicIpOnLaunch": {"Value": false}}),
+        )
         .after(self::vpc());
     let group = Story::new(
         "ec2",
@@ -207,10 +268,20 @@ fn networks() -> Vec<Story> {
     .then(json!({"ingressRules": [{"ipProtocol": "6", "fromPort": 443, "toPort": 443,
         "ipRanges": [{"cidrIP": "10.0.0.0/8"}]}]}))
     .then(json!({"tags": tags(&[("b", "2")])}))
+    .drifts(
+        "RevokeSecurityGroupIngress",
+        json!({"GroupId": "$self.status.id", "IpPermissions": [
+        {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "IpRanges": [{"CidrIp": "10.0.0.0/8"}]}]}),
+    )
     .after(self::vpc());
     let gateway = Story::new("ec2", "InternetGateway", json!({"tags": tags(&[("a", "1")])}))
         .then(json!({"vpc": "$needs.0.status.vpcID"}))
         .then(json!({"vpc": null}))
+        .drifts(
+            "AttachInternetGateway",
+            json!({"InternetGatewayId": "$self.status.internetGatewayID",
+            "VpcId": "$needs.0.status.vpcID"}),
+        )
         .after(self::vpc());
     let table = Story::new("ec2", "RouteTable", json!({"vpcID": "$needs.0.status.vpcID"}))
         .then(json!({"routes": [{"destinationCIDRBlock": "0.0.0.0/0",
@@ -218,6 +289,10 @@ fn networks() -> Vec<Story> {
         .then(json!({"routes": [{"destinationCIDRBlock": "8.8.8.8/32",
             "gatewayID": "$needs.1.status.internetGatewayID"}]}))
         .then(json!({"tags": tags(&[("b", "2")])}))
+        .drifts(
+            "DeleteRoute",
+            json!({"RouteTableId": "$self.status.routeTableID", "DestinationCidrBlock": "8.8.8.8/32"}),
+        )
         .after(self::vpc())
         .after(Story::new("ec2", "InternetGateway", json!({"vpc": "$needs.0.status.vpcID"})));
     let nat = Story::new(
@@ -226,17 +301,20 @@ fn networks() -> Vec<Story> {
         json!({"subnetID": "$needs.1.status.subnetID", "allocationID": "$needs.2.status.allocationID"}),
     )
     .then(json!({"tags": tags(&[("b", "2")])}))
+    .drifts("DeleteTags", untagged("natGatewayID"))
     .after(self::vpc())
     .after(self::subnet("10.0.1.0/24", "eu-west-1a"))
     .after(Story::new("ec2", "ElasticIPAddress", json!({"domain": "vpc"})));
     let address = Story::new("ec2", "ElasticIPAddress", json!({"domain": "vpc"}))
-        .then(json!({"tags": tags(&[("b", "2")])}));
+        .then(json!({"tags": tags(&[("b", "2")])}))
+        .drifts("DeleteTags", untagged("allocationID"));
     let endpoint = Story::new(
         "ec2",
         "VPCEndpoint",
         json!({"vpcID": "$needs.0.status.vpcID", "serviceName": "com.amazonaws.eu-west-1.s3", "vpcEndpointType": "Gateway"}),
     )
     .then(json!({"tags": tags(&[("b", "2")])}))
+    .drifts("DeleteTags", untagged("vpcEndpointID"))
     .after(self::vpc());
     let options = Story::new(
         "ec2",
@@ -245,31 +323,55 @@ fn networks() -> Vec<Story> {
     )
     .then(json!({"vpc": ["$needs.0.status.vpcID"]}))
     .then(json!({"tags": tags(&[("b", "2")])}))
+    .drifts("DeleteTags", untagged("dhcpOptionsID"))
+    .given(&["dhcpConfigurations"])
     .after(self::vpc());
     let zone = Story::new("route53", "HostedZone", json!({"name": "$name.example.com."}))
         .then(json!({"hostedZoneConfig": {"comment": "c"}}))
-        .then(json!({"tags": tags(&[("b", "2")])}));
+        .then(json!({"tags": tags(&[("b", "2")])}))
+        .drifts("UpdateHostedZoneComment", json!({"Id": "$self.status.id|last", "Comment": "other"}));
+    let address_of = |ttl: u32| {
+        json!({"Name": "$name.example.com.", "Type": "A", "TTL": ttl,
+        "ResourceRecords": [{"Value": "10.0.0.2"}]})
+    };
+    let record = Story::new(
+        "route53",
+        "RecordSet",
+        json!({"name": "$name.example.com.", "hostedZoneID": "$needs.0.status.id", "recordType": "A", "ttl": 60,
+            "resourceRecords": [{"value": "10.0.0.1"}]}),
+    )
+    .then(json!({"resourceRecords": [{"value": "10.0.0.2"}]}))
+    .then(json!({"ttl": 90}))
+    .drifts("ChangeResourceRecordSets", json!({"HostedZoneId": "$needs.0.status.id|last",
+        "ChangeBatch": {"Changes": [{"Action": "UPSERT", "ResourceRecordSet": address_of(30)}]}}))
+    .after(Story::new("route53", "HostedZone", json!({"name": "example.com."})));
     let balancer = Story::new(
         "elbv2",
         "LoadBalancer",
-        json!({"name": "lb-1", "subnets": ["$needs.1.status.subnetID", "$needs.2.status.subnetID"]}),
+        json!({"name": "$name", "subnets": ["$needs.1.status.subnetID", "$needs.2.status.subnetID"]}),
     )
     .then(json!({"attributes": [{"key": "idle_timeout.timeout_seconds", "value": "30"}]}))
     .then(json!({"tags": tags(&[("b", "2")])}))
+    .drifts(
+        "ModifyLoadBalancerAttributes",
+        json!({"LoadBalancerArn": ARN,
+        "Attributes": [{"Key": "idle_timeout.timeout_seconds", "Value": "90"}]}),
+    )
     .after(self::vpc())
     .after(self::subnet("10.0.1.0/24", "eu-west-1a"))
     .after(self::subnet("10.0.2.0/24", "eu-west-1b"));
-    let targets = |name: &str| {
+    let targets = || {
         Story::new(
             "elbv2",
             "TargetGroup",
-            json!({"name": name, "protocol": "HTTP", "port": 80, "vpcID": "$needs.0.status.vpcID"}),
+            json!({"name": "$name", "protocol": "HTTP", "port": 80, "vpcID": "$needs.0.status.vpcID"}),
         )
     };
-    let target_group = targets("tg-1")
+    let target_group = targets()
         .then(json!({"healthCheckPath": "/health"}))
         .then(json!({"attributes": [{"key": "stickiness.enabled", "value": "true"}]}))
         .then(json!({"tags": tags(&[("b", "2")])}))
+        .drifts("ModifyTargetGroup", json!({"TargetGroupArn": ARN, "HealthCheckPath": "/other"}))
         .after(self::vpc());
     let listener = Story::new(
         "elbv2",
@@ -278,15 +380,16 @@ fn networks() -> Vec<Story> {
             "defaultActions": [{"type": "forward", "targetGroupARN": "$needs.4.status.ackResourceMetadata.arn"}]}),
     )
     .then(json!({"port": 8080}))
+    .drifts("ModifyListener", json!({"ListenerArn": ARN, "Port": 9090}))
     .after(self::vpc())
     .after(self::subnet("10.0.1.0/24", "eu-west-1a"))
     .after(self::subnet("10.0.2.0/24", "eu-west-1b"))
     .after(Story::new(
         "elbv2",
         "LoadBalancer",
-        json!({"name": "lb-2", "subnets": ["$needs.1.status.subnetID", "$needs.2.status.subnetID"]}),
+        json!({"name": "$name", "subnets": ["$needs.1.status.subnetID", "$needs.2.status.subnetID"]}),
     ))
-    .after(targets("tg-2"));
+    .after(targets());
     vec![
         vpc,
         subnet,
@@ -298,20 +401,23 @@ fn networks() -> Vec<Story> {
         endpoint,
         options,
         zone,
+        record,
         balancer,
         target_group,
         listener,
     ]
 }
 
-fn function() -> Story {
-    // An archive without entries.
-    let empty = "UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA==";
+/// Archives without entries, one of them with a remark.
+const ARCHIVE: &str = "UEsFBgAAAAAAAAAAAAAAAAAAAAAAAA==";
+const ARCHIVE_WITH_REMARK: &str = "UEsFBgAAAAAAAAAAAAAAAAAAAAABAHg=";
+
+pub fn function() -> Story {
     Story::new(
         "lambda",
         "Function",
         json!({"name": "$name", "role": "$needs.0.status.ackResourceMetadata.arn", "runtime": "python3.12",
-            "handler": "a.b", "code": {"zipFile": empty}}),
+            "handler": "a.b", "code": {"zipFile": ARCHIVE}}),
     )
 }
 
@@ -323,6 +429,10 @@ fn aliases() -> Vec<Story> {
         json!({"name": "live", "functionName": "$needs.1.spec.name", "functionVersion": "$LATEST"}),
     )
     .then(json!({"description": "d"}))
+    .drifts(
+        "UpdateAlias",
+        json!({"FunctionName": "$needs.1.spec.name", "Name": "live", "Description": "other"}),
+    )
     .after(role())
     .after(function());
     vec![alias]
@@ -332,7 +442,8 @@ fn work() -> Vec<Story> {
     let log = Story::new("cloudwatchlogs", "LogGroup", json!({"name": "/story/$name", "tags": {"a": "1"}}))
         .then(json!({"retentionDays": 7}))
         .then(json!({"retentionDays": null}))
-        .then(json!({"tags": {"b": "2", "a": null}}));
+        .then(json!({"tags": {"b": "2", "a": null}}))
+        .drifts("PutRetentionPolicy", json!({"logGroupName": "/story/$name", "retentionInDays": 14}));
     let definition = |result: &str| json!({"StartAt": "A", "States": {"A": {"Type": "Pass", "Result": result, "End": true}}});
     let machine = Story::new(
         "sfn",
@@ -342,24 +453,33 @@ fn work() -> Vec<Story> {
     )
     .then(json!({"definition": definition("two").to_string()}))
     .then(json!({"tags": tags(&[("b", "2")])}))
+    .drifts(
+        "UpdateStateMachine",
+        json!({"stateMachineArn": ARN, "definition": definition("three").to_string()}),
+    )
     .after(role());
-    let activity =
-        Story::new("sfn", "Activity", json!({"name": "$name"})).then(json!({"tags": tags(&[("b", "2")])}));
+    let activity = Story::new("sfn", "Activity", json!({"name": "$name"}))
+        .then(json!({"tags": tags(&[("b", "2")])}))
+        .drifts("UntagResource", json!({"resourceArn": ARN, "tagKeys": ["b"]}));
     let lambda = function()
         .then(json!({"description": "d"}))
         .then(json!({"timeout": 30, "environment": {"variables": {"A": "1"}}}))
+        .then(json!({"code": {"zipFile": ARCHIVE_WITH_REMARK}}))
         .then(json!({"reservedConcurrentExecutions": 2}))
         .then(json!({"tags": {"b": "2"}}))
+        .drifts("UpdateFunctionConfiguration", json!({"FunctionName": "$name", "Description": "other"}))
         .after(role());
     let cluster = Story::new("ecs", "Cluster", json!({"name": "$name", "tags": tags(&[("a", "1")])}))
         .then(json!({"settings": [{"name": "containerInsights", "value": "enabled"}]}))
-        .then(json!({"tags": tags(&[("b", "2")])}));
+        .then(json!({"tags": tags(&[("b", "2")])}))
+        .drifts("UntagResource", json!({"resourceArn": ARN, "tagKeys": ["b"]}));
     let task = Story::new(
         "ecs",
         "TaskDefinition",
         json!({"family": "$name", "containerDefinitions": [{"name": "c", "image": "i", "memory": 128, "cpu": 1}]}),
     )
-    .then(json!({"tags": tags(&[("b", "2")])}));
+    .then(json!({"tags": tags(&[("b", "2")])}))
+    .drifts("UntagResource", json!({"resourceArn": ARN, "tagKeys": ["b"]}));
     let instance = Story::new(
         "rds",
         "DBInstance",
@@ -367,27 +487,35 @@ fn work() -> Vec<Story> {
             "allocatedStorage": 20, "masterUsername": "root"}),
     )
     .then(json!({"dbInstanceClass": "db.t3.small"}))
-    .then(json!({"tags": tags(&[("b", "2")])}));
-    let subnets = || {
-        let spec = json!({"name": "$name", "description": "d",
-            "subnetIDs": ["$needs.1.status.subnetID", "$needs.2.status.subnetID"]});
-        Story::new("rds", "DBSubnetGroup", spec)
-            .after(vpc())
-            .after(subnet("10.0.1.0/24", "eu-west-1a"))
-            .after(subnet("10.0.2.0/24", "eu-west-1b"))
-    };
-    let tagged_subnets = subnets().then(json!({"tags": tags(&[("b", "2")])}));
-    let changed_subnets = subnets()
+    .then(json!({"tags": tags(&[("b", "2")])}))
+    .drifts(
+        "ModifyDBInstance",
+        json!({"DBInstanceIdentifier": "$name", "DBInstanceClass": "db.t3.large",
+        "ApplyImmediately": true}),
+    );
+    let spec = json!({"name": "$name", "description": "d",
+        "subnetIDs": ["$needs.1.status.subnetID", "$needs.2.status.subnetID"]});
+    // moto loses a group that is changed; it is made again.
+    let subnets = Story::new("rds", "DBSubnetGroup", spec)
         .then(json!({"description": "e"}))
-        .fails("moto loses a group that is changed", "it is not there");
+        .then(json!({"tags": tags(&[("b", "2")])}))
+        .drifts("AddTagsToResource", json!({"ResourceName": ARN, "Tags": [{"Key": "b", "Value": "9"}]}))
+        .after(vpc())
+        .after(subnet("10.0.1.0/24", "eu-west-1a"))
+        .after(subnet("10.0.2.0/24", "eu-west-1b"));
     let parameters = Story::new(
         "rds",
         "DBParameterGroup",
         json!({"name": "$name", "family": "postgres16", "description": "d"}),
     )
     .then(json!({"parameterOverrides": {"log_statement": "all"}}))
-    .then(json!({"tags": tags(&[("b", "2")])}));
-    vec![log, machine, activity, lambda, cluster, task, instance, tagged_subnets, changed_subnets, parameters]
+    .then(json!({"tags": tags(&[("b", "2")])}))
+    .drifts(
+        "ModifyDBParameterGroup",
+        json!({"DBParameterGroupName": "$name", "Parameters": [
+        {"ParameterName": "log_statement", "ParameterValue": "none", "ApplyMethod": "immediate"}]}),
+    );
+    vec![log, machine, activity, lambda, cluster, task, instance, subnets, parameters]
 }
 
 /// Stories that belong together, and who can tell them.

@@ -1,40 +1,51 @@
-//! What happens to one object of a kind, from nothing to nothing.
+//! What happens to one object of a kind, from nothing to nothing, by the engine.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
-use aws::client::{CallError, Client, Http};
-use aws::credentials::Provider;
-use aws::endpoint::Settings;
-use aws::kinds::calls::{self, Planned};
-use aws::kinds::compare::{FieldChange, compare, pruned};
-
-use aws::kinds::send::Scope;
 use aws::kinds::{self, KindFacts};
+use provision::dialect::ack;
 use serde_json::{Map, Value, json};
 
-use crate::reading::{Found, Reading};
-
-/// Passes in which an object must come to rest.
-const MOST_PASSES: usize = 8;
-const REGION: &str = "eu-west-1";
+use crate::proxy::Call;
+use crate::world::{Kind, World, condition};
 
 /// What is tried with a kind.
+#[derive(Clone)]
 pub struct Story {
     pub service: &'static str,
     pub kind: &'static str,
-    /// `$name` is a name of its own; `$needs.N.path` is a value of the Nth object that is made before.
+    /// `$name` is a name of its own; `$needs.N.path` is a value of the Nth object that is made before. `|last` takes what
+    /// follows the last slash.
     pub spec: Value,
     /// Merged into the spec one after the other.
     pub changes: Vec<Value>,
     pub needs: Vec<Story>,
-    /// What the emulator does wrong, and a part of the failure that comes of it.
-    pub wrong: Option<(&'static str, &'static str)>,
+    /// Fields that one who adopts has to give: they are required, no look shows them, and no annotation can carry them.
+    pub given: Vec<&'static str>,
+    /// Calls that somebody else makes, the last of which must be found and put right. `$self.path` is a value of the
+    /// object, `$answer.path` one of the answer before.
+    pub drift: Vec<(&'static str, Value)>,
+}
+
+/// An object that was made.
+pub struct Made {
+    pub kind: Kind,
+    pub name: String,
+    pub object: Value,
 }
 
 impl Story {
     pub fn new(service: &'static str, kind: &'static str, spec: Value) -> Story {
-        Story { service, kind, spec, changes: Vec::new(), needs: Vec::new(), wrong: None }
+        Story {
+            service,
+            kind,
+            spec,
+            changes: Vec::new(),
+            needs: Vec::new(),
+            given: Vec::new(),
+            drift: Vec::new(),
+        }
     }
 
     pub fn then(mut self, change: Value) -> Story {
@@ -47,311 +58,246 @@ impl Story {
         self
     }
 
-    /// The emulator has a fault: the story fails with this text until it is mended.
-    pub fn fails(mut self, reason: &'static str, text: &'static str) -> Story {
-        self.wrong = Some((reason, text));
+    pub fn given(mut self, fields: &[&'static str]) -> Story {
+        self.given.extend(fields);
+        self
+    }
+
+    pub fn drifts(mut self, operation: &'static str, input: Value) -> Story {
+        self.drift.push((operation, input));
         self
     }
 
     pub fn name(&self) -> String {
-        match self.wrong {
-            None => format!("{}/{}", self.service, self.kind),
-            Some((reason, _)) => format!("{}/{} ({reason})", self.service, self.kind),
-        }
+        format!("{}/{}", self.service, self.kind)
     }
 
-    pub fn run(&self, url: &str) -> Result<(), String> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| error.to_string())?;
-        let told = runtime.block_on(self.tell(url));
-        match (self.wrong, told) {
-            (None, told) => told,
-            (Some((_, text)), Err(fault)) if fault.contains(text) => Ok(()),
-            (Some(_), Err(fault)) => Err(fault),
-            (Some((reason, _)), Ok(())) => Err(format!("the emulator is mended: {reason} no longer holds")),
-        }
+    pub fn of_kind(&self) -> Kind {
+        (self.service, self.kind)
     }
 
-    async fn tell(&self, url: &str) -> Result<(), String> {
-        let http = Http::new(std::time::Duration::from_secs(60)).map_err(|error| error.to_string())?;
-        let settings = Settings { url: Some(url.to_owned()), path_style: true, ..Settings::default() };
-        let credentials = Provider::given("AKIAEXAMPLE", "secret", None);
-        let client = Client::new(Arc::new(http), credentials, REGION, settings);
-        let mut made = Vec::new();
-        for need in &self.needs {
-            let (object, _) = Box::pin(need.make(&client, &made)).await?;
-            made.push((need, object));
-        }
-        let (mut object, name) = self.make(&client, &made).await?;
+    /// All kinds that occur in it.
+    pub fn kinds(&self) -> Vec<Kind> {
+        let needed = self.needs.iter().map(Story::of_kind).chain([self.of_kind()]);
+        needed.collect::<BTreeSet<Kind>>().into_iter().collect()
+    }
+
+    fn facts(&self) -> &'static KindFacts {
+        kinds::find(self.service, self.kind).unwrap()
+    }
+
+    pub async fn tell(&self, world: &World) {
+        let needs = self.make_needs(world).await;
+        let made = self.make(world, &needs).await;
+        self.is_told(world, &made.object).await;
         for change in &self.changes {
-            let change = filled(change, &name, &made);
-            merge(&mut object.value["spec"], &change);
-            let changes = object.differences().await?;
-            if changes.is_empty() {
-                return Err(format!("{change} changes nothing"));
-            }
-            object.settle().await?;
+            world.proxy.take();
+            let change = filled(change, &made, &needs);
+            world.patch(made.kind, &made.name, json!({"spec": change})).await;
+            world.settled(made.kind, &made.name).await;
+            let calls = world.proxy.take();
+            assert!(calls.iter().any(|call| call.writes), "{change} changes nothing: {}", told(&calls));
         }
-        object.is_found_by_its_identity().await?;
-        object.delete().await?;
-        for (_, mut object) in made.into_iter().rev() {
-            object.delete().await?;
+        rests(world, &made).await;
+        self.drift(world, &made, &needs).await;
+        let adopted = self.adopt(world, &made).await;
+        world.delete(adopted.kind, &adopted.name).await;
+        world.vanished(adopted.kind, &adopted.name).await;
+        self.is_gone(world, &adopted).await;
+        for need in needs.iter().rev() {
+            world.delete(need.kind, &need.name).await;
+            world.vanished(need.kind, &need.name).await;
         }
-        Ok(())
     }
 
-    async fn make<'c>(
-        &self,
-        client: &'c Client,
-        made: &[(&Story, Object<'c>)],
-    ) -> Result<(Object<'c>, String), String> {
-        let name = format!("story-{}-{}", self.kind.to_lowercase(), uuid::Uuid::new_v4().simple());
-        let name = name.chars().take(40).collect::<String>();
-        let facts = kinds::find(self.service, self.kind).ok_or("no such kind")?;
-        let value =
-            json!({"metadata": {"name": name}, "spec": filled(&self.spec, &name, made), "status": {}});
-        let mut object = Object { client, facts, value };
-        if object.read().await?.is_some() {
-            return Err("it is there before it is made".to_owned());
+    pub async fn make_needs(&self, world: &World) -> Vec<Made> {
+        let mut needs = Vec::new();
+        for need in &self.needs {
+            let made = need.make(world, &needs).await;
+            needs.push(made);
         }
-        object.create().await?;
-        object.settle().await?;
-        Ok((object, name))
+        needs
     }
-}
 
-/// An object, and what it is made with.
-struct Object<'a> {
-    client: &'a Client,
-    facts: &'static KindFacts,
-    value: Value,
-}
+    pub async fn make(&self, world: &World, needs: &[Made]) -> Made {
+        let made = self.begin(world, needs).await;
+        let object = world.settled(made.kind, &made.name).await;
+        Made { object, ..made }
+    }
 
-impl Object<'_> {
-    fn meta(&self) -> BTreeMap<&'static str, String> {
-        let text = |pointer: &str| {
-            self.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+    /// Applies an object without waiting for what becomes of it.
+    pub async fn begin(&self, world: &World, needs: &[Made]) -> Made {
+        let own = uuid::Uuid::new_v4().simple().to_string();
+        let (own, kind) = (&own[..10], self.kind.to_lowercase());
+        let name = format!("{}-{own}", &kind[..kind.len().min(12)]);
+        let made = Made { kind: self.of_kind(), name, object: Value::Null };
+        world.create(made.kind, &made.name, json!({}), filled(&self.spec, &made, needs)).await;
+        made
+    }
+
+    /// What the status must say of what is there.
+    async fn is_told(&self, world: &World, object: &Value) {
+        let metadata = &object["status"]["ackResourceMetadata"];
+        let we = world.call("sts", "GetCallerIdentity", json!({})).await.unwrap();
+        assert_eq!(metadata["ownerAccountID"], we["Account"]);
+        assert_eq!(metadata["region"], crate::world::REGION);
+        let known = self.identity(object);
+        assert!(!known.is_empty(), "nothing says what was made: {object:#}");
+        assert_eq!(condition(object, "Ready").as_deref(), Some("True"));
+    }
+
+    /// The fields by which the resource of an object is found again.
+    fn identity(&self, object: &Value) -> Map<String, Value> {
+        let facts = self.facts();
+        let own = ["Name", "Id", "ID", "Identifier", "Url"];
+        let resource = facts.resource();
+        let is_own = |word: &str| {
+            let by_resource = own.iter().any(|end| format!("{resource}{end}").eq_ignore_ascii_case(word));
+            by_resource || own.iter().any(|end| end.eq_ignore_ascii_case(word))
         };
-        BTreeMap::from([
-            ("arn", text("/status/ackResourceMetadata/arn")),
-            ("account", "123456789012".to_owned()),
-            ("region", REGION.to_owned()),
-            ("partition", "aws".to_owned()),
-            ("name", text("/metadata/name")),
-            ("uid", text("/metadata/name")),
-        ])
-    }
-
-    async fn call(&self, call: &Planned) -> Result<Value, CallError> {
-        let model = self.facts.plan().map_err(|_| ()).ok().map(|plan| plan.model());
-        let Some(model) = model else { return Ok(Value::Null) };
-        let result = self.client.call(model, &call.operation, &Value::Object(call.request.clone())).await;
-        if std::env::var_os("HANGAR_TRACE_CALLS").is_some() {
-            eprintln!("{} {} -> {result:?}", call.operation, Value::Object(call.request.clone()));
-        }
-        match result {
-            Err(error) if call.ignore.contains(&error.code) => Ok(Value::Null),
-            other => other,
-        }
-    }
-
-    async fn read(&self) -> Result<Option<Found>, String> {
-        let mut reading =
-            Reading::new(self.facts, &self.value, &self.meta()).map_err(|error| error.to_string())?;
-        while let Some(call) = reading.next_call() {
-            match self.call(&call).await {
-                Ok(reply) => reading.answer(&reply),
-                Err(error) => {
-                    if !reading.refused(&error.code, &error.message) {
-                        return Err(told(&call, &error));
-                    }
-                }
+        let mut known = Map::new();
+        for field in facts.plan().unwrap().fields() {
+            let key = facts.rules.fields.get(&field.word).is_some_and(|rule| rule.value.key);
+            let referring = facts
+                .references()
+                .unwrap()
+                .iter()
+                .any(|one| one.required && one.field == format!("spec.{}", field.name));
+            let value = ["spec", "status"].iter().map(|home| &object[home][&field.name]);
+            let value = value.into_iter().find(|value| value.is_string());
+            if let Some(value) = value.filter(|_| key || referring || field.required || is_own(&field.word)) {
+                known.insert(field.name.clone(), value.clone());
             }
         }
-        Ok(reading.finish())
-    }
-
-    /// Calls that a function of the found and the wanted makes.
-    fn plan(
-        &self,
-        found: Option<&Found>,
-        plan: impl Fn(&Scope<'_>) -> Vec<Planned>,
-    ) -> Result<Vec<Planned>, String> {
-        let observed = found.map(|found| json!({"spec": found.spec, "status": found.status}));
-        let scope = Scope {
-            translator: self.facts.translator().map_err(|error| error.to_string())?,
-            object: &self.value,
-            observed: observed.as_ref(),
-            meta: &self.meta(),
-            answer: found.map(|found| &found.answer),
-            reply: found.map(|found| &found.reply),
-            lists: found.map(|found| &found.lists),
-            field: None,
-            now: BTreeMap::new(),
-        };
-        Ok(plan(&scope))
-    }
-
-    async fn create(&mut self) -> Result<(), String> {
-        let token = uuid::Uuid::new_v4().to_string();
-        let calls = self.plan(None, |scope| vec![calls::create(self.facts, scope, &token)])?;
-        for call in calls {
-            let reply = self.call(&call).await.map_err(|error| told(&call, &error))?;
-            let learned =
-                self.facts.translator().map_err(|error| error.to_string())?.made(&call.operation, &reply);
-            for (name, value) in learned.status {
-                self.value["status"][name] = value;
-            }
-            if let Some(arn) = learned.arn {
-                self.value["status"]["ackResourceMetadata"] = json!({"arn": arn});
-            }
+        if let Some(arn) = object.pointer("/status/ackResourceMetadata/arn") {
+            known.insert("arn".to_owned(), arn.clone());
         }
-        Ok(())
+        known
     }
 
-    async fn differences(&self) -> Result<Vec<FieldChange>, String> {
-        let found = self.read().await?.ok_or("it is not there")?;
-        let plan = self.facts.plan().map_err(|error| error.to_string())?;
-        Ok(compare(self.facts, plan, &pruned(&self.value["spec"]), &Value::Object(found.spec)))
-    }
-
-    /// Changes what differs until nothing does.
-    async fn settle(&mut self) -> Result<(), String> {
-        let mut changes = Vec::new();
-        for _ in 0..MOST_PASSES {
-            let found = self.read().await?.ok_or("it is not there")?;
-            for (name, value) in found.status.clone() {
-                self.value["status"][name] = value;
-            }
-            if let Some(arn) = &found.arn {
-                self.value["status"]["ackResourceMetadata"] = json!({"arn": arn});
-            }
-            let plan = self.facts.plan().map_err(|error| error.to_string())?;
-            let wanted = pruned(&self.value["spec"]);
-            changes = compare(self.facts, plan, &wanted, &Value::Object(found.spec.clone()));
-            if changes.is_empty() {
-                return Ok(());
-            }
-            let calls = self.plan(Some(&found), |scope| calls::update(self.facts, scope, &changes))?;
-            if calls.is_empty() {
-                return Err(format!("nothing is planned for {changes:?}"));
-            }
-            for call in calls {
-                if call.makes_version {
-                    self.prune(&found).await?;
-                }
-                self.call(&call).await.map_err(|error| told(&call, &error))?;
-                if call.alone {
-                    break;
-                }
-            }
+    /// Somebody else changes the resource, or takes it away; it becomes again what it was.
+    async fn drift(&self, world: &World, made: &Made, needs: &[Made]) {
+        let object = world.get(made.kind, &made.name).await.unwrap();
+        let mut made = Made { kind: made.kind, name: made.name.clone(), object };
+        if self.drift.is_empty() {
+            return;
         }
-        Err(format!("it does not come to rest: {changes:?}"))
+        for (operation, input) in &self.drift {
+            let input = filled(input, &made, needs);
+            made.object["answer"] = world.call(self.service, operation, input).await.unwrap();
+        }
+        let calls = world.pass(made.kind, &made.name).await;
+        let mended = calls.iter().any(|call| call.writes);
+        assert!(mended, "{:?} was not found, or not put right: {}", self.drift, told(&calls));
+        world.settled(made.kind, &made.name).await;
+        rests(world, &made).await;
     }
 
-    async fn prune(&self, found: &Found) -> Result<(), String> {
-        let Some(versions) = &self.facts.rules.versions else { return Ok(()) };
-        let send = |call: &aws::rules::vocabulary::Call, version: Value| {
-            self.plan(Some(found), |scope| {
-                let scope = scope.now(None, [("version", version.clone())]);
-                let request = scope.request(&call.call.value, &call.send);
-                vec![Planned { operation: call.call.value.clone(), request, ..Planned::default() }]
+    /// The object goes and leaves its resource behind; another one takes it over by ACK's annotations.
+    async fn adopt(&self, world: &World, made: &Made) -> Made {
+        let object = world.get(made.kind, &made.name).await.unwrap();
+        let keep = json!({ack::DELETION_POLICY: "retain"});
+        world.patch(made.kind, &made.name, json!({"metadata": {"annotations": keep}})).await;
+        world.delete(made.kind, &made.name).await;
+        world.vanished(made.kind, &made.name).await;
+        let name = format!("{}-again", made.name);
+        world.create(made.kind, &name, self.adoption(&object), self.given_of(&object)).await;
+        let adopted = world.settled(made.kind, &name).await;
+        let (before, after) = (self.identity(&object), self.identity(&adopted));
+        let same = before.iter().all(|(field, value)| after.get(field) == Some(value));
+        assert!(same, "{after:?} was adopted, and not {before:?}");
+        let adopted = Made { kind: made.kind, name, object: adopted };
+        // What says whose it is may have to be written first.
+        world.pass(adopted.kind, &adopted.name).await;
+        world.settled(adopted.kind, &adopted.name).await;
+        rests(world, &adopted).await;
+        adopted
+    }
+
+    fn adoption(&self, object: &Value) -> Value {
+        let fields = Value::Object(self.identity(object)).to_string();
+        json!({ack::ADOPTION_POLICY: "adopt", ack::ADOPTION_FIELDS: fields})
+    }
+
+    fn given_of(&self, object: &Value) -> Value {
+        let fields = self.given.iter().map(|field| ((*field).to_owned(), object["spec"][field].clone()));
+        let fields: Map<String, Value> = fields.collect();
+        if fields.is_empty() { Value::Null } else { Value::Object(fields) }
+    }
+
+    /// There is nothing left that could be adopted.
+    async fn is_gone(&self, world: &World, made: &Made) {
+        let name = format!("{}-gone", made.name);
+        let given = self.given_of(&made.object);
+        world.create(made.kind, &name, self.adoption(&made.object), given).await;
+        world
+            .until(made.kind, &name, "found to be gone", async |world| {
+                let object = world.get(made.kind, &name).await.unwrap_or_default();
+                object["status"]["conditions"].to_string().contains("adopted resource not found")
             })
-        };
-        for call in send(&versions.list, Value::Null)? {
-            let listed = self.call(&call).await.map_err(|error| told(&call, &error))?;
-            let Some(oldest) = calls::version_to_prune(self.facts, &listed) else { continue };
-            for call in send(&versions.delete, oldest.into())? {
-                self.call(&call).await.map_err(|error| told(&call, &error))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// An object that has nothing but what identifies it finds the same.
-    async fn is_found_by_its_identity(&self) -> Result<(), String> {
-        let found = self.read().await?.ok_or("it is not there")?;
-        let rules = self.facts.rules;
-        let plan = self.facts.plan().map_err(|error| error.to_string())?;
-        let names = ["Name", "name", "Id", "ID"].map(str::to_owned);
-        let resource = self.facts.resource();
-        let own = ["Name", "Id", "ID", "Identifier", "Url"].map(|ending| format!("{resource}{ending}"));
-        let references = self.facts.references().map_err(|error| error.to_string())?;
-        let mut stranger = json!({"metadata": self.value["metadata"], "spec": {}, "status": {}});
-        stranger["status"]["ackResourceMetadata"] = self.value["status"]["ackResourceMetadata"].clone();
-        for field in plan.fields() {
-            let told = rules
-                .fields
-                .get(&field.word)
-                .is_some_and(|rule| rule.value.key || rule.value.required == Some(true));
-            let by_name = names.iter().chain(&own).any(|name| name.eq_ignore_ascii_case(&field.word));
-            let referring =
-                references.iter().any(|one| one.required && one.field == format!("spec.{}", field.name));
-            for home in ["spec", "status"] {
-                if (told || referring || field.required || by_name)
-                    && !self.value[home][&field.name].is_null()
-                {
-                    stranger[home][&field.name] = self.value[home][&field.name].clone();
-                }
-            }
-        }
-        let other = Object { client: self.client, facts: self.facts, value: stranger };
-        let again = other.read().await?.ok_or("it is not found by its identity")?;
-        if again.arn != found.arn {
-            return Err(format!("{:?} was found instead of {:?}", again.arn, found.arn));
-        }
-        Ok(())
-    }
-
-    async fn delete(&mut self) -> Result<(), String> {
-        for _ in 0..MOST_PASSES {
-            let Some(found) = self.read().await? else { return Ok(()) };
-            for call in self.plan(Some(&found), |scope| calls::delete(self.facts, scope))? {
-                match self.call(&call).await {
-                    Err(error) if !self.facts.is_not_found(&error.code, &error.message) => {
-                        return Err(told(&call, &error));
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Err("it is still there".to_owned())
+            .await;
+        world.delete(made.kind, &name).await;
+        world.vanished(made.kind, &name).await;
     }
 }
 
-fn told(call: &Planned, error: &CallError) -> String {
-    format!("{} {}: {error}", call.operation, Value::Object(call.request.clone()))
-}
-
-fn merge(value: &mut Value, patch: &Value) {
-    match (value, patch) {
-        (Value::Object(members), Value::Object(patch)) => {
-            for (name, patch) in patch {
-                if patch.is_null() {
-                    members.remove(name);
-                } else {
-                    merge(members.entry(name.clone()).or_insert(Value::Null), patch);
-                }
-            }
-        }
-        (value, patch) => *value = patch.clone(),
+/// A settled resource causes no write, and what is read of it is read once.
+async fn rests(world: &World, made: &Made) {
+    world.proxy.take();
+    let object = world.get(made.kind, &made.name).await.unwrap();
+    let first = sorted(world.pass(made.kind, &made.name).await);
+    let second = sorted(world.pass(made.kind, &made.name).await);
+    for calls in [&first, &second] {
+        assert!(
+            !calls.iter().any(|call| call.writes),
+            "it does not rest: {}: {}",
+            told(calls),
+            object["spec"]
+        );
+        let once: BTreeSet<&Call> = calls.iter().collect();
+        assert!(once.len() == calls.len(), "something is read twice: {}", told(calls));
     }
+    assert!(!first.is_empty(), "it was not looked at");
+    // Nor does anything happen without being asked for.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(world.proxy.count() == 0, "it is looked at without need: {}", told(&world.proxy.take()));
+    assert!(first == second, "looks differ: {} and {}", told(&first), told(&second));
+    let after = world.get(made.kind, &made.name).await.unwrap();
+    assert_eq!(object["status"]["conditions"], after["status"]["conditions"], "conditions are written anew");
 }
 
-fn filled(value: &Value, name: &str, made: &[(&Story, Object<'_>)]) -> Value {
+fn sorted(mut calls: Vec<Call>) -> Vec<Call> {
+    calls.sort();
+    calls
+}
+
+fn told(calls: &[Call]) -> String {
+    calls.iter().map(Call::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// A value with its `$words` looked up.
+pub fn filled(value: &Value, made: &Made, needs: &[Made]) -> Value {
+    let at = |object: &Value, path: &str| {
+        let (path, last) = path.strip_suffix("|last").map_or((path, false), |path| (path, true));
+        let found = object.pointer(&format!("/{}", path.replace('.', "/"))).cloned().unwrap_or_default();
+        match found.as_str().filter(|_| last) {
+            Some(text) => text.rsplit('/').next().into(),
+            None => found,
+        }
+    };
     match value {
-        Value::String(text) => match text.strip_prefix("$needs.") {
-            Some(path) => {
-                let (at, path) = path.split_once('.').unwrap_or((path, ""));
-                let object = at.parse::<usize>().ok().and_then(|at| made.get(at));
-                let pointer = format!("/{}", path.replace('.', "/"));
-                object.and_then(|(_, object)| object.value.pointer(&pointer)).cloned().unwrap_or_default()
+        Value::String(text) => match text.split_once('.') {
+            Some(("$needs", path)) => {
+                let (number, path) = path.split_once('.').unwrap();
+                at(&needs[number.parse::<usize>().unwrap()].object, path)
             }
-            None => text.replace("$name", name).into(),
+            Some(("$self", path)) => at(&made.object, path),
+            Some(("$answer", path)) => at(&made.object["answer"], path),
+            _ => text.replace("$name", &made.name).into(),
         },
-        Value::Array(items) => items.iter().map(|item| filled(item, name, made)).collect(),
+        Value::Array(items) => items.iter().map(|item| filled(item, made, needs)).collect(),
         Value::Object(members) => {
-            let filled = members.iter().map(|(key, value)| (key.clone(), filled(value, name, made)));
+            let filled = members.iter().map(|(key, value)| (key.clone(), filled(value, made, needs)));
             Value::Object(filled.collect::<Map<_, _>>())
         }
         other => other.clone(),

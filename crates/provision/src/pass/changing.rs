@@ -251,6 +251,14 @@ impl<D: Driver> Pass<'_, D> {
         }
         patch["metadata"]["finalizers"] = finalizers.into();
         if !then_update {
+            // What it is found by need not be shown by a look at it.
+            for field in self.policies.adoption_fields.iter().flat_map(|fields| fields.keys()) {
+                if let (None | Some(Value::Null), Some(told)) =
+                    (spec.get(field), self.desired["spec"].get(field))
+                {
+                    spec[field] = told.clone();
+                }
+            }
             references::strip(&self.facts, &self.object, &mut spec);
             patch["spec"] = spec;
             self.note_applied(&mut patch);

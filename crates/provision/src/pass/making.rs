@@ -99,6 +99,10 @@ impl<D: Driver> Pass<'_, D> {
                 self.event(Severity::Normal, "Created", "The resource was created").await;
                 Ok(State::Confirm)
             }
+            Err(failure) if failure.ambiguous && failure.class == Class::Exists => {
+                Err(Failure::waiting(LAGGING, format!("{failure}; it may be what an earlier try made"))
+                    .into())
+            }
             // What goes is made again only to find what may be there: whether it is, a refusal does not tell.
             Err(failure) if failure.ambiguous || self.deleting() => Err(failure.into()),
             Err(failure) if failure.class == Class::Exists && (2..TRIES).contains(&intent.tries) => {
@@ -192,6 +196,14 @@ impl<D: Driver> Pass<'_, D> {
         patch["metadata"]["annotations"][APPLIED] = json!(self.applied.to_annotation());
     }
 
+    /// Notes in a patch that the call that made the resource had the values of the secrets. The object as a whole is
+    /// applied only when an update has put what that call could not carry.
+    fn note_secrets(&mut self, patch: &mut Value) {
+        self.applied.secrets = self.secrets.applied(&self.engine.settings.fingerprints);
+        self.secrets.settle();
+        patch["metadata"]["annotations"][APPLIED] = json!(self.applied.to_annotation());
+    }
+
     /// The intent ends only when what was made has been seen: a look that lags behind must not lead to a second one.
     pub(super) async fn confirm(&mut self) -> Step {
         self.look_at().await?;
@@ -239,7 +251,7 @@ impl<D: Driver> Pass<'_, D> {
         let annotation = next.as_ref().map_or(Value::Null, Intent::to_annotation);
         patch["metadata"]["annotations"][intent::ANNOTATION] = annotation;
         if next.is_none() {
-            self.note_applied(&mut patch);
+            self.note_secrets(&mut patch);
         }
         self.write(patch).await?;
         self.intent = next;
@@ -257,7 +269,7 @@ impl<D: Driver> Pass<'_, D> {
                 Err(failure) => return Err(failure.into()),
             }
             let mut patch = json!({"metadata": {"annotations": {intent::ANNOTATION: null}}});
-            self.note_applied(&mut patch);
+            self.note_secrets(&mut patch);
             self.write(patch).await?;
             self.intent = None;
         }
