@@ -4,6 +4,7 @@
 //! engine is measured once more in a process of its own with very many tenants. [`page`] is the template: whatever
 //! number stands in the document comes from the run, or is named there as the stock server's.
 
+mod clouds;
 mod database;
 mod machine;
 mod page;
@@ -192,10 +193,14 @@ fn measure(args: &Args, build: &Build, store: Store) -> anyhow::Result<()> {
         let lines = terraform::measure(&build.programs, amounts)?;
         print!("{lines}");
         results.add(&lines)?;
+        let amounts = if args.quick { clouds::QUICK } else { clouds::FULL };
+        results.add(&clouds::measure(build, amounts, scratch.path())?)?;
     }
     let quick = if args.quick { " --quick" } else { "" };
     let command = format!("cargo xtask bench{quick}{}", store.option());
-    let page = page::write(&results, &command, tenants, amounts.existing) + &terraform::section(&results);
+    let page = page::write(&results, &command, tenants, amounts.existing)
+        + &clouds::section(&results)
+        + &terraform::section(&results);
     let output = args.output.clone().unwrap_or_else(|| store.page().into());
     std::fs::write(&output, page).with_context(|| format!("cannot write {}", output.display()))?;
     println!("\nwritten: {}", output.display());
@@ -235,9 +240,22 @@ struct Server {
 impl Server {
     /// Also tells how long it took until the server said that it is up.
     fn start(program: &Path, data: &Path, store: Option<String>) -> anyhow::Result<(Server, Duration)> {
+        Server::start_with(program, data, store, &[])
+    }
+
+    /// The same with more flags.
+    fn start_with(
+        program: &Path,
+        data: &Path,
+        store: Option<String>,
+        flags: &[&str],
+    ) -> anyhow::Result<(Server, Duration)> {
         let began = Instant::now();
         let mut command = Command::new(program);
-        command.args(["up", "--listen", "127.0.0.1:0", "--log-level", "warn", "--data-dir"]).arg(data);
+        command
+            .args(["up", "--listen", "127.0.0.1:0", "--log-level", "warn", "--data-dir"])
+            .arg(data)
+            .args(flags);
         command.envs(store.map(|url| ("HANGAR_STORE", url)));
         let child = command.stdout(Stdio::piped()).spawn();
         let mut child = child.with_context(|| format!("cannot start {}", program.display()))?;

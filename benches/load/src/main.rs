@@ -9,6 +9,7 @@
 //! people on standard output, and one of JSON for `cargo xtask bench`. A scenario of which one request fails has no
 //! result: the program ends with the server's words.
 
+mod emulator;
 mod process;
 mod report;
 mod scenarios;
@@ -71,6 +72,12 @@ pub struct Settings {
     /// Control planes that are there while one more is made; several numbers are measured one after the other
     #[arg(long, value_delimiter = ',', default_values_t = [1, 100, 1_000])]
     existing: Vec<usize>,
+    /// Where the server under test looks for AWS on this machine: the emulator listens there
+    #[arg(long, value_name = "PORT")]
+    aws_port: Option<u16>,
+    /// Buckets and queues to make, in all control planes together
+    #[arg(long, default_value_t = 1_000)]
+    resources: usize,
     /// What to measure, in this order; all of it if nothing is named
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(SCENARIOS.iter().map(|scenario| scenario.name)))]
     scenarios: Vec<String>,

@@ -98,6 +98,18 @@ const GOALS: &[Goal] = &[
         limit: 2_000.0 / TIMES_LESS,
         measured: |results| results.number("definition to first object", "/latency_ms/p50"),
     },
+    Goal {
+        what: "memory of all services of AWS, above a server without",
+        unit: "MiB",
+        limit: 60.0,
+        measured: super::clouds::services_mib,
+    },
+    Goal {
+        what: "cloud object created to the first call about it, p50",
+        unit: "ms",
+        limit: 10.0,
+        measured: |results| results.number("clouds", "/first_call_ms/p50"),
+    },
 ];
 
 fn idle_beyond_one(results: &Results, scenario: &str) -> Option<f64> {
@@ -378,7 +390,7 @@ fn control_planes(page: &mut String, results: &Results, existing: &[usize]) {
     );
 }
 
-fn told(measured: Option<f64>) -> String {
+pub fn told(measured: Option<f64>) -> String {
     measured.map_or_else(|| "–".to_owned(), number)
 }
 

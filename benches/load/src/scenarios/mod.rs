@@ -1,6 +1,7 @@
 //! What can be measured: a row for each scenario.
 
 mod arrivals;
+mod clouds;
 mod definitions;
 mod lists;
 mod objects;
@@ -32,6 +33,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "definitions", run: |session| definitions::run(session).boxed() },
     Scenario { name: "tenants", run: |session| tenants::run(session).boxed() },
     Scenario { name: "planes", run: |session| planes::run(session).boxed() },
+    Scenario { name: "clouds", run: |session| clouds::run(session).boxed() },
 ];
 
 /// What scenarios share.

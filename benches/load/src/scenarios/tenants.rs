@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use super::arrivals::Arrivals;
 use super::{Session, done_once};
 use crate::report::Report;
-use crate::target::{Request, Target};
+use crate::target::{Connection, Request, Target};
 use crate::work::Done;
 
 pub const GROUP: &str = "/apis/tenancy.kflex.kubestellar.org/v1alpha1";
 pub const CONTROL_PLANES: &str = "/apis/tenancy.kflex.kubestellar.org/v1alpha1/controlplanes";
-const SECRETS: &str = "/api/v1/secrets?fieldSelector=metadata.name%3Dadmin-kubeconfig";
+pub const SECRETS: &str = "/api/v1/secrets?fieldSelector=metadata.name%3Dadmin-kubeconfig";
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How many are made one at a time, for the time that one takes; the others are made together, for the rate.
 const ALONE: usize = 20;
@@ -94,18 +94,23 @@ where
 
 /// Asks for a control plane, waits for its kubeconfig, and asks it for something.
 async fn make(session: &Session, arrivals: &Arrivals, name: &str) -> anyhow::Result<Done> {
+    let began = Instant::now();
+    let connection = open(session, arrivals, name).await?;
+    connection.succeed(Request::get("/api/v1/namespaces/default")).await?;
+    Ok(done_once(began))
+}
+
+/// Asks for a control plane and connects to it.
+pub async fn open(session: &Session, arrivals: &Arrivals, name: &str) -> anyhow::Result<Connection> {
     let arrived = arrivals.expect(format!("{name}-system"));
     let wanted = json!({
         "apiVersion": "tenancy.kflex.kubestellar.org/v1alpha1", "kind": "ControlPlane",
         "metadata": {"name": name}, "spec": {"type": "k8s", "backend": "shared"},
     });
-    let began = Instant::now();
     session.aside.succeed(Request::post(CONTROL_PLANES, &wanted)).await?;
     let kubeconfig = tokio::time::timeout(PATIENCE, arrived).await;
     let kubeconfig = kubeconfig.with_context(|| format!("no kubeconfig of {name} appears"))??;
-    let connection = Arc::new(Target::parse(&kubeconfig)?).connect().await?;
-    connection.succeed(Request::get("/api/v1/namespaces/default")).await?;
-    Ok(done_once(began))
+    Arc::new(Target::parse(&kubeconfig)?).connect().await
 }
 
 /// Deletes a control plane and waits until it is gone.
