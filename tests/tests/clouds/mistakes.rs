@@ -107,10 +107,12 @@ fn secrets_and_regions() {
     let seen = synced(&plane, kind, "s");
     assert!(!seen.to_string().contains("hidden-word"), "{seen:#}");
 
-    // Nothing moves from one region to another.
+    // A region that is none can be put right; but nothing moves from one region to another.
     let queue = |region: &str| {
         resource("sqs", "Queue", "q", json!({"services.k8s.aws/region": region}), json!({"queueName": "q"}))
     };
+    good(&plane, &["apply", "-f", "-"], &queue("nowhere-1"));
+    complaint(&plane, "queue", "q", "ACK.Recoverable");
     good(&plane, &["apply", "-f", "-"], &queue("eu-west-1"));
     synced(&plane, "queue", "q");
     good(&plane, &["apply", "-f", "-"], &queue("us-west-2"));
