@@ -6,6 +6,7 @@ use std::process::Command;
 use end_to_end::{ControlPlane, binary};
 use serde_json::{Value, json};
 
+use super::moto::Moto;
 use super::terraform::{NOTES, current, note, with_notes, with_provider};
 use super::{eventually, exists, good, object};
 
@@ -57,6 +58,37 @@ fn out_and_in_again() {
     assert_eq!(file.metadata().unwrap().modified().unwrap(), before, "it was written to");
     good(&plane, &["delete", NOTES, "first"], "");
     assert!(!file.exists());
+}
+
+#[test]
+fn a_plan_from_a_file() {
+    let (server, plane, notes) = with_notes();
+    let file = server.dir().join("note.json");
+    std::fs::write(&file, note("first", "hello", "world").to_string()).unwrap();
+    let said = hangar(&plane, &["plan", "-f", file.to_str().unwrap()]);
+    assert!(said.contains("plan of Note default/first: create in memo_note (memo)"), "{said}");
+    assert!(!notes.join("note-hello").exists() && !exists(&plane, NOTES, "first"));
+}
+
+#[test]
+fn in_a_bucket() {
+    let moto = Moto::start();
+    let (_server, plane, _) = with_notes();
+    assert_eq!(moto.s3("PUT", "states").0, 200);
+    let config = json!({
+        "bucket": "states", "key": "notes/first.tfstate", "region": "us-east-1", "access_key": "x", "secret_key": "y",
+        "endpoints": {"s3": moto.url()}, "use_path_style": true,
+    });
+    good(&plane, &["create", "secret", "generic", "backend", &format!("--from-literal=s3={config}")], "");
+    let mut first = note("first", "hello", "world");
+    first["spec"]["backendRef"] = json!({"name": "backend"});
+    good(&plane, &["create", "-f", "-"], &first.to_string());
+    assert!(current(&plane, "first")["spec"].get("state").is_none());
+    let kept = || moto.s3("GET", "states/notes/first.tfstate");
+    let state: Value = serde_json::from_str(&kept().1).unwrap();
+    assert_eq!(state["resources"][0]["instances"][0]["attributes"]["text"], "world");
+    good(&plane, &["delete", NOTES, "first"], "");
+    assert_eq!(kept().0, 404, "the state goes with the resource");
 }
 
 #[test]

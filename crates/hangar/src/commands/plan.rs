@@ -11,6 +11,7 @@ use provision::Preview;
 use runtime::{Fleet, Key, RemoteFleet};
 use serde_json::json;
 
+use super::tf;
 use crate::clouds::aws::AwsOptions;
 use crate::clouds::{Shared, foresight};
 use crate::operator::cluster;
@@ -42,29 +43,46 @@ async fn show(plan: Plan, kubeconfig: Option<&Path>) -> anyhow::Result<()> {
     let wanted = read(&plan.file)?;
     let (config, _) = cluster(kubeconfig).await?;
     let client = kube::Client::try_from(config).context("cannot use the kubeconfig")?;
+    let (of_terraform, wanted): (Vec<_>, Vec<_>) = wanted.into_iter().partition(tf::plan::knows);
+    let mut text = String::new();
+    let mut planned = Vec::new();
+    for object in of_terraform {
+        let lines = tf::plan::told(&client, &object).await.with_context(|| about(&object))?;
+        lines.iter().for_each(|line| _ = writeln!(text, "{line}"));
+        planned.push(described(&object, &json!({"lines": lines})));
+    }
+    if wanted.is_empty() {
+        return super::list::print(&printed(&plan.output, text, planned));
+    }
     let fleet = RemoteFleet::new(CONTROL_PLANE, client);
     // Fingerprints of secrets are compared with those that the server made with its own key: they say nothing here.
     let options = AwsOptions { aws: true, ..plan.aws };
     let cloud = options.set_up(&Shared::new([0; 32])).await?.context("no cloud is set up")?;
-    let mut all = Vec::new();
     for object in wanted {
         let object = as_it_would_be(&fleet, object).await?;
-        let preview = cloud.plan(&fleet, CONTROL_PLANE, &object).await.map_err(|failure| {
-            anyhow::anyhow!("{} {}: {}", meta::kind(&object), meta::name(&object), failure.message)
-        })?;
-        all.push((object, preview));
+        let preview = cloud.plan(&fleet, CONTROL_PLANE, &object).await;
+        let preview =
+            preview.map_err(|failure| anyhow::anyhow!("{}: {}", about(&object), failure.message))?;
+        text += &told(&object, &preview);
+        planned.push(described(&object, &json!(preview)));
     }
-    let text = match plan.output.as_str() {
-        "json" => {
-            let objects = all.iter().map(|(object, preview)| {
-                json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "name": meta::name(object),
-                    "namespace": meta::namespace(object), "plan": preview})
-            });
-            format!("{:#}\n", Value::Array(objects.collect()))
-        }
-        _ => all.iter().map(|(object, preview)| told(object, preview)).collect(),
-    };
-    super::list::print(&text)
+    super::list::print(&printed(&plan.output, text, planned))
+}
+
+fn about(object: &Value) -> String {
+    format!("{} {}", meta::kind(object), meta::name(object))
+}
+
+fn described(object: &Value, plan: &Value) -> Value {
+    json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "name": meta::name(object),
+        "namespace": meta::namespace(object), "plan": plan})
+}
+
+fn printed(format: &str, text: String, planned: Vec<Value>) -> String {
+    match format {
+        "json" => format!("{:#}\n", Value::Array(planned)),
+        _ => text,
+    }
 }
 
 /// The documents of a file.
