@@ -133,16 +133,26 @@ async fn take_over(plane: &Plane, import: &ImportState, one: &Taken<'_>) -> anyh
         "metadata": {"name": one.name, "annotations": {IMPORT_STATE: secret}},
         "spec": spec,
     });
-    let object = plane.send(Method::POST, &kind.collection(&import.namespace), &object).await?;
+    // The Secret first: an object that names one that is not there fails.
     let instance = serde_json::to_vec(one.instance)?;
     let state = json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": secret, "ownerReferences": [{
-            "apiVersion": kind.api_version(), "kind": kind.kind, "name": one.name, "uid": object["metadata"]["uid"],
-        }]},
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret},
         "data": {"instance": BASE64_STANDARD.encode(instance)},
     });
     plane.send(Method::POST, &secrets, &state).await?;
+    let made = plane.send(Method::POST, &kind.collection(&import.namespace), &object).await;
+    let object = match made {
+        Ok(object) => object,
+        Err(error) => {
+            plane.delete(&format!("{secrets}/{secret}")).await?;
+            return Err(error.into());
+        }
+    };
+    let owner = json!({
+        "apiVersion": kind.api_version(), "kind": kind.kind, "name": one.name, "uid": object["metadata"]["uid"],
+    });
+    let patch = json!({"metadata": {"ownerReferences": [owner]}});
+    plane.send(Method::PATCH, &format!("{secrets}/{secret}"), &patch).await?;
     let path = format!("{}/{}", kind.collection(&import.namespace), one.name);
     plane.until(&path, import.timeout, is_current).await?;
     // What the server knows now, it keeps sealed.
