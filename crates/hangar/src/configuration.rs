@@ -55,6 +55,9 @@ pub struct UpOptions {
     /// Serve Terraform providers, whose programs or mirror are in this directory [default: none]
     #[arg(long, value_name = "DIR", env = "HANGAR_TERRAFORM_PLUGIN_DIR")]
     pub terraform_plugin_dir: Option<PathBuf>,
+    /// Terraform modules that objects of all control planes may name are in this directory [default: none]
+    #[arg(long, value_name = "DIR", env = "HANGAR_TERRAFORM_MODULE_DIR")]
+    pub terraform_module_dir: Option<PathBuf>,
     /// A YAML file with any of these, in camelCase
     #[arg(long, value_name = "FILE", env = "HANGAR_CONFIG")]
     #[serde(skip)]
@@ -77,6 +80,7 @@ pub struct Configuration {
     pub admin_token_file: Option<PathBuf>,
     pub terraform_plugin_dir: Option<PathBuf>,
     pub shutdown_delay: Option<u64>,
+    pub terraform_module_dir: Option<PathBuf>,
     pub aws: AwsOptions,
 }
 
@@ -128,6 +132,7 @@ impl Configuration {
             admin_token_file: flags.admin_token_file.or(file.admin_token_file),
             terraform_plugin_dir: flags.terraform_plugin_dir.or(file.terraform_plugin_dir),
             shutdown_delay: flags.shutdown_delay.or(file.shutdown_delay),
+            terraform_module_dir: flags.terraform_module_dir.or(file.terraform_module_dir),
             aws: flags.aws.over(file.aws),
         })
     }

@@ -102,6 +102,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
             .with_context(|| format!("--terraform-plugin-dir {} cannot be used", directory.display()))?;
         let wanted = clouds::terraform::Wanted {
             directory,
+            modules: configuration.terraform_module_dir.clone(),
             cache: configuration.data_dir.join("terraform"),
             hosting: HOSTING.into(),
             key: engine.config.data_key,

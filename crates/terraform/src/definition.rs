@@ -34,7 +34,7 @@ pub fn generic() -> Json {
     definition(GROUP, GENERIC_KIND, GENERIC_PLURAL, "Namespaced", &columns)
 }
 
-fn definition(group: &str, kind: &str, plural: &str, scope: &str, columns: &Json) -> Json {
+pub(crate) fn definition(group: &str, kind: &str, plural: &str, scope: &str, columns: &Json) -> Json {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

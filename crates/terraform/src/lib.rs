@@ -2,7 +2,7 @@
 //!
 //! [`driver`] is what the cloud engine asks, [`registry`] knows which kinds there are, and [`dialect`] says what is the
 //! case as Kubeform does. [`providers`] and [`source`] are where programs come from. [`shape`], [`names`] and
-//! [`definition`] are Kubeform's objects. [`plugin`] runs providers and asks them; [`value`] and [`schema`] are what is
+//! [`definition`] are Kubeform's objects, [`module`] its modules. [`plugin`] runs providers and asks them; [`value`] and [`schema`] are what is
 //! exchanged with them. Everything a provider can do is used over its wire protocol, version 5 or 6: there is no
 //! terraform program here, and nothing is built for a provider.
 //!
@@ -15,6 +15,7 @@ pub mod diagnostic;
 pub mod dialect;
 pub mod driver;
 pub mod hcl;
+pub mod module;
 pub mod names;
 pub mod plugin;
 pub mod protocol;

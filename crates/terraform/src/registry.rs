@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::definition::{self, GENERIC_KIND, GENERIC_PLURAL, GROUP};
 use crate::dialect::Kubeform;
+use crate::module;
 use crate::names::KindName;
 use crate::plugin::{Catalogue, Launch};
 
@@ -131,6 +132,14 @@ impl Registry {
         self.table.load().providers.get(name).cloned()
     }
 
+    /// A provider that has a type: the one of this name, or else the first that has it.
+    pub fn of_type(&self, type_name: &str, name: &str) -> Option<Arc<Served>> {
+        let table = self.table.load();
+        let has = |served: &&Arc<Served>| served.catalogue.has_resource(type_name);
+        let named = table.providers.get(name).filter(has);
+        named.or_else(|| table.providers.values().find(has)).cloned()
+    }
+
     pub fn kind(&self, resource: &str) -> Option<Arc<ServedKind>> {
         self.table.load().kinds.get(resource).cloned()
     }
@@ -153,7 +162,12 @@ impl Registry {
         if table.providers.is_empty() {
             return Vec::new();
         }
-        table.kinds.values().map(|kind| offer(kind)).collect()
+        let modules = module::kinds::KINDS.iter().map(|kind| Offer {
+            definition: (kind.definition)(),
+            schema: Arc::new(kind.schema),
+            fingerprint: Sha256::digest((kind.schema)().to_string()).into(),
+        });
+        table.kinds.values().map(|kind| offer(kind)).chain(modules).collect()
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ::terraform::backend::Backends;
 use ::terraform::driver::Terraform;
+use ::terraform::module::Modules;
 use ::terraform::plugin::{Pool, PoolSettings};
 use ::terraform::providers::{self, Providers};
 use ::terraform::registry::Registry;
@@ -44,6 +45,8 @@ const CURSOR: &str = "_terraform";
 pub struct Wanted {
     /// A filesystem mirror, and programs that are served without an object.
     pub directory: PathBuf,
+    /// Modules that objects may name by their path.
+    pub modules: Option<PathBuf>,
     /// Where archives of providers are unpacked.
     pub cache: PathBuf,
     pub hosting: String,
@@ -198,8 +201,9 @@ impl Serving {
 
     /// The engine and the controller of providers, for one term.
     async fn run(&self, engine: Arc<Engine>, stop: CancellationToken) -> Result<(), FleetError> {
+        let modules = Modules::new(self.registry.clone(), self.wanted.modules.clone());
         let controllers: Vec<Box<dyn Controller>> =
-            vec![Box::new(self.clouds.clone()), Box::new(self.providers(true))];
+            vec![Box::new(self.clouds.clone()), Box::new(self.providers(true)), Box::new(modules)];
         let fleet = Arc::new(InProcessFleet::with_cursor(engine, CURSOR));
         let runtime = Runtime::new(fleet, controllers, Options::default());
         let (handle, changed) = (runtime.handle(), self.changed.clone());

@@ -12,7 +12,7 @@ pub(crate) mod outputs;
 pub(crate) mod referring;
 mod remote;
 mod telling;
-mod wanted;
+pub(crate) mod wanted;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +36,7 @@ use crate::schema::Schema;
 use crate::shape;
 use crate::value::Value;
 use asking::differences;
+pub(crate) use kept::owner;
 use kept::{Kept, Seal};
 use remote::Remote;
 use wanted::Secrets;

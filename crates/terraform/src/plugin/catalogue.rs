@@ -91,6 +91,10 @@ impl Catalogue {
         self.resources.keys().map(String::as_str)
     }
 
+    pub fn has_resource(&self, name: &str) -> bool {
+        self.resources.contains_key(name)
+    }
+
     pub fn data_source_types(&self) -> impl Iterator<Item = &str> {
         self.data_sources.keys().map(String::as_str)
     }

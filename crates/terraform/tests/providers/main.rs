@@ -8,6 +8,7 @@ mod crashes;
 mod faults;
 mod frameworks;
 mod kubeform;
+mod modules;
 mod objects;
 mod plane;
 mod postgres;

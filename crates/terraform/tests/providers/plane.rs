@@ -9,11 +9,12 @@ use auth::user::UserInfo;
 use http::{HeaderValue, Method, Request};
 use objects::{Value as Json, meta};
 use provision::{Engine, Limits, Metrics, Reviewing, Settings};
-use runtime::{Fleet, Identity, InProcessFleet, Key, Options, Runtime};
+use runtime::{Controller, Fleet, Identity, InProcessFleet, Key, Options, Runtime};
 use serde_json::json;
 use store::{Embedded, Store};
 use tempfile::TempDir;
 use terraform::driver::Terraform;
+use terraform::module::Modules;
 use terraform::plugin::Launch;
 use terraform::providers::Providers;
 use terraform::registry::{Registry, Served};
@@ -117,7 +118,10 @@ impl Plane {
                 })
             },
         };
-        let runtime = Runtime::new(self.fleet.clone(), vec![Box::new(engine), Box::new(providers)], options);
+        let modules = Modules::new(self.registry.clone(), Some(self.world.cloud.path().join("modules")));
+        let controllers: Vec<Box<dyn Controller>> =
+            vec![Box::new(engine), Box::new(providers), Box::new(modules)];
+        let runtime = Runtime::new(self.fleet.clone(), controllers, options);
         let handle = runtime.handle();
         tokio::spawn(async move {
             loop {
@@ -167,7 +171,7 @@ impl Plane {
     fn path(kind: &str, name: &str) -> String {
         let slash = if name.is_empty() { "" } else { "/" };
         match kind.split_once('.') {
-            Some((plural, group)) if kind == terraform::providers::RESOURCE => {
+            Some((plural, group)) if is_cluster_scoped(kind) => {
                 format!("/apis/{group}/v1alpha1/{plural}{slash}{name}")
             }
             Some((plural, group)) => {
@@ -225,7 +229,7 @@ impl Plane {
     }
 
     pub async fn get(&self, kind: &str, name: &str) -> Option<Json> {
-        let namespace = if kind == terraform::providers::RESOURCE { "" } else { "default" };
+        let namespace = if is_cluster_scoped(kind) { "" } else { "default" };
         self.fleet.get("a", &Key::new(kind, namespace, name)).await.unwrap()
     }
 
@@ -282,6 +286,10 @@ impl Plane {
     pub fn gone<'a>(&'a self, kind: &'a str, name: &'a str) -> impl Future<Output = Option<Json>> + 'a {
         self.until(kind, name, |object| object.is_none())
     }
+}
+
+fn is_cluster_scoped(kind: &str) -> bool {
+    [terraform::providers::RESOURCE, terraform::module::kinds::DEFINITIONS].contains(&kind)
 }
 
 fn offer(server: &Arc<Server>, engine: &Engine<Terraform>) {

@@ -1,0 +1,167 @@
+//! The arguments of a resource, as its provider takes them.
+
+use hcl_edit::Span as _;
+use hcl_edit::structure::{Block as HclBlock, Body, Structure};
+
+use super::expression::{Scope, pairs};
+use super::problem::Problem;
+use super::references;
+use super::term::{Entries, Term};
+use super::types::{Constraint, convert};
+use crate::schema::{Block, Member, Nested, Nesting, Shape};
+use crate::value::{Fields, Value};
+
+/// The value of a body; what is not given is left out.
+pub fn value(scope: &Scope<'_>, body: &Body, schema: &Block) -> Result<Value, Problem> {
+    let mut reading = Reading { fields: Fields::new(), given: Vec::new() };
+    for structure in body.iter() {
+        match structure {
+            Structure::Attribute(attribute) => {
+                let name = attribute.key.as_str();
+                let wrong = |message: String| Err(Problem::at(scope.file, attribute.span(), message));
+                let Some(member) = schema.members.get(name).filter(|member| !is_block(member)) else {
+                    return wrong(format!("there is no argument {name:?}"));
+                };
+                if member.read_only() {
+                    return wrong(format!("{name:?} is the provider's to say"));
+                }
+                let term = scope.evaluate(&attribute.value)?;
+                let value = fitted(term, member)
+                    .map_err(|problem| problem.within(scope.file, attribute.value.span()))?;
+                if !value.is_null() {
+                    reading.given.push(name.to_owned());
+                    reading.fields.insert(name.to_owned(), value);
+                }
+            }
+            Structure::Block(block) => reading.block(scope, block, schema)?,
+        }
+    }
+    let missing = |(name, member): &(&String, &Member)| member.required && !reading.given.contains(name);
+    if let Some((name, _)) = schema.members.iter().find(missing) {
+        return Err(Problem::new(format!("the argument {name:?} is required")));
+    }
+    Ok(Value::Fields(reading.fields))
+}
+
+fn is_block(member: &Member) -> bool {
+    matches!(&member.shape, Shape::Nested(nested) if nested.is_block)
+}
+
+struct Reading {
+    fields: Fields,
+    given: Vec<String>,
+}
+
+impl Reading {
+    fn block(&mut self, scope: &Scope<'_>, block: &HclBlock, schema: &Block) -> Result<(), Problem> {
+        let ident = block.ident.as_str();
+        let wrong = |message: String| Problem::at(scope.file, block.span(), message);
+        let dynamic = ident == "dynamic";
+        let name = match (dynamic, block.labels.first()) {
+            (true, Some(label)) => label.as_str(),
+            _ => ident,
+        };
+        let nested = match schema.members.get(name).map(|member| &member.shape) {
+            Some(Shape::Nested(nested)) if nested.is_block => nested,
+            _ => return Err(wrong(format!("there is no block {name:?}"))),
+        };
+        self.given.push(name.to_owned());
+        if !dynamic {
+            let key = block.labels.first().map(|label| label.as_str().to_owned());
+            return self
+                .add(scope, &block.body, name, nested, key)
+                .map_err(|p| p.within(scope.file, block.span()));
+        }
+        let content = block.body.get_blocks("content").next();
+        let each = block.body.get_attribute("for_each");
+        let (Some(content), Some(each)) = (content, each) else {
+            return Err(wrong("a dynamic block has for_each and content".into()));
+        };
+        let iterator = references::iterator(block).ok_or_else(|| wrong("iterator is a name".into()))?;
+        let collection = scope.evaluate(&each.value)?;
+        if matches!(collection, Term::Secret(_)) {
+            return Err(wrong("for_each of a dynamic block must not be sensitive".into()));
+        }
+        for (key, one) in
+            pairs(collection).map_err(|problem| problem.within(scope.file, each.value.span()))?
+        {
+            let bound = Term::Map(Entries::from([("key".to_owned(), key), ("value".to_owned(), one)]));
+            let scope = scope.with([(iterator.clone(), bound)]);
+            self.add(&scope, &content.body, name, nested, None)
+                .map_err(|problem| problem.within(scope.file, block.span()))?;
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        scope: &Scope<'_>,
+        body: &Body,
+        name: &str,
+        nested: &Nested,
+        key: Option<String>,
+    ) -> Result<(), Problem> {
+        let one = value(scope, body, &nested.block)?;
+        match (nested.nesting, key) {
+            (Nesting::Map, Some(key)) => {
+                let entries =
+                    self.fields.entry(name.to_owned()).or_insert_with(|| Value::Fields(Fields::new()));
+                if let Value::Fields(entries) = entries {
+                    entries.insert(key, one);
+                }
+            }
+            (Nesting::Map, None) => return Err(Problem::new(format!("the block {name:?} needs a label"))),
+            (Nesting::Single | Nesting::Group, _) => {
+                if self.fields.insert(name.to_owned(), one).is_some() {
+                    return Err(Problem::new(format!("the block {name:?} is there twice")));
+                }
+            }
+            (Nesting::List | Nesting::Set, _) => {
+                let all = self.fields.entry(name.to_owned()).or_insert_with(|| Value::Sequence(Vec::new()));
+                if let Value::Sequence(all) = all {
+                    all.push(one);
+                    if nested.max_items > 0 && all.len() as i64 > nested.max_items {
+                        return Err(Problem::new(format!("there are too many blocks {name:?}")));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A value of an argument's type. What is secret only goes where the provider keeps it secret: everything else is
+/// shown in objects.
+fn fitted(term: Term, member: &Member) -> Result<Value, Problem> {
+    let exposed = match &member.shape {
+        _ if member.is_secret() => false,
+        Shape::Plain(_) => term.has_secret(),
+        Shape::Nested(nested) => exposes(&term, nested),
+    };
+    if exposed {
+        return Err(Problem::new(
+            "a sensitive value is given to an argument that the provider does not keep secret",
+        ));
+    }
+    let ty = member.ty();
+    Ok(convert(term, &Constraint::of_type(&ty))?.to_value(&ty))
+}
+
+/// Whether something secret is anywhere in a nested attribute but where it may be.
+fn exposes(term: &Term, nested: &Nested) -> bool {
+    let one = |term: &Term| match term {
+        Term::Map(entries) => entries.iter().any(|(name, term)| match nested.block.members.get(name) {
+            Some(member) if member.is_secret() => false,
+            Some(Member { shape: Shape::Nested(inner), .. }) => exposes(term, inner),
+            _ => term.has_secret(),
+        }),
+        other => other.has_secret(),
+    };
+    match (nested.nesting, term) {
+        (Nesting::List | Nesting::Set, Term::List(elements) | Term::Set(elements)) => {
+            elements.iter().any(one)
+        }
+        (Nesting::Map, Term::Map(entries)) => entries.values().any(one),
+        (_, term) => one(term),
+    }
+}

@@ -1,0 +1,31 @@
+//! Terraform modules as objects, without the terraform program.
+//!
+//! A module's files ([`files`]) are read into what they declare ([`config`]); names are checked and put into order
+//! ([`graph`]); expressions are evaluated ([`expression`], [`template`], [`functions`]) to terms ([`term`], [`types`]);
+//! arguments become values of a provider's schema ([`body`]). [`course`] decides, without doing anything, which resource
+//! objects ([`children`]) there should be now; [`controller`], [`pass`] and [`writing`] do it. Every resource of a module is an object of
+//! the kind of all types, so that creation, drift, crashes and deletion are the cloud engine's, as for any other.
+
+mod arithmetic;
+mod body;
+mod children;
+mod config;
+mod controller;
+mod course;
+mod expression;
+mod files;
+mod functions;
+mod graph;
+mod inputs;
+pub mod kinds;
+mod pass;
+mod problem;
+mod references;
+mod template;
+mod term;
+#[cfg(test)]
+mod tests;
+mod types;
+mod writing;
+
+pub use controller::Modules;
