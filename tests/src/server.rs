@@ -57,6 +57,11 @@ impl Server {
         Server::up(engine, |_| Vec::new())
     }
 
+    /// The same with further flags.
+    pub fn start_on_with(engine: Engine, flags: Vec<String>) -> Server {
+        Server::up(engine, |_| flags)
+    }
+
     fn up(engine: Engine, flags: impl FnOnce(&Path) -> Vec<String>) -> Server {
         let dir = tempfile::tempdir().unwrap();
         let database = Database::start(engine).map(Arc::new);
@@ -85,7 +90,7 @@ impl Server {
         assert!(copied.unwrap().success(), "the keys cannot be copied");
         std::fs::copy(self.kubeconfig(), dir.path().join("kubeconfig")).unwrap();
         let address = SocketAddr::new(ANY_PORT.ip(), databases::free_port());
-        let (role, flags, database) = (Role::Serve, Vec::new(), self.database.clone());
+        let (role, flags, database) = (Role::Serve, self.flags.clone(), self.database.clone());
         let mut server =
             Server { dir, process: None, address, role, flags, database, forgiven: Vec::new(), delay: 0 };
         server.launch();

@@ -49,8 +49,8 @@ struct Record {
     /// PEM: the key that signs its service accounts' tokens.
     token_key: String,
     /// A copy that is not complete yet: nobody finds it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    sealed: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seal: Option<Seal>,
     #[serde(flatten)]
     charter: Charter,
 }
@@ -97,7 +97,6 @@ pub struct ControlPlane {
     pub authority: Authority,
     pub issuer: Issuer,
     pub charter: Charter,
-    sealed: bool,
     surface: Derived<Surface>,
     policy: Derived<PolicySnapshot>,
     /// Namespaces seen to be there and active, by the revision they were seen at. Writes check that revision, so
@@ -176,46 +175,73 @@ pub struct ControlPlanes {
     /// Rules that policies share: most have the default ones.
     rules: RulePool,
     /// Kinds that all of them serve.
-    pub catalogs: Catalogs,
+    pub catalogs: Arc<Catalogs>,
+}
+
+/// What there is under a name in one store.
+pub enum Found {
+    Open(Arc<ControlPlane>),
+    /// A copy that is not served yet: it is on its way here.
+    Sealed,
+    Nothing,
+}
+
+/// A copy that nobody finds until it is whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Seal {
+    /// The store that it is copied from.
+    pub from: CompactString,
 }
 
 impl ControlPlanes {
-    pub fn new(store: Arc<dyn Store>, codec: Codec) -> Self {
+    pub fn new(store: Arc<dyn Store>, codec: Codec, catalogs: Arc<Catalogs>) -> Self {
         ControlPlanes {
             store,
             codec,
             held: Cache::new(HELD),
             names: Cache::new(HELD),
             rules: RulePool::new(),
-            catalogs: Catalogs::default(),
+            catalogs,
         }
     }
 
-    /// The control plane of this name, if there is one.
+    /// The control plane of this name, if there is one and it is served from here.
     pub async fn find(&self, name: &str) -> Result<Option<Arc<ControlPlane>>, ControlPlaneError> {
-        if let Some(found) = self.held.get(name) {
-            return Ok(Some(found));
+        Ok(match self.locate(name).await? {
+            Found::Open(plane) => Some(plane),
+            Found::Sealed | Found::Nothing => None,
+        })
+    }
+
+    /// The same, without asking the store.
+    pub(crate) fn held(&self, name: &str) -> Option<Arc<ControlPlane>> {
+        self.held.get(name)
+    }
+
+    pub(crate) async fn locate(&self, name: &str) -> Result<Found, ControlPlaneError> {
+        if let Some(found) = self.held(name) {
+            return Ok(Found::Open(found));
         }
         // Rows of the directory that begin like this are the server's own: the controllers' cursor.
         if name.starts_with('_') {
-            return Ok(None);
+            return Ok(Found::Nothing);
         }
         let mut tenant = self.store.tenant(name).await?;
         while let Some(found) = tenant {
-            let plane = Arc::new(self.open(&found)?);
-            if plane.sealed {
-                return Ok(None);
+            if self.seal(&found)?.is_some() {
+                return Ok(Found::Sealed);
             }
+            let plane = Arc::new(self.open(&found)?);
             self.names.insert(plane.id, plane.name.clone());
             self.held.insert(plane.name.clone(), plane.clone());
             // Whoever deleted it while it was being opened, and maybe made it again, had nothing to forget yet.
             tenant = self.store.tenant(name).await?;
             if tenant.as_ref().is_some_and(|now| now.id == found.id) {
-                return Ok(Some(plane));
+                return Ok(Found::Open(plane));
             }
             self.forget(name);
         }
-        Ok(None)
+        Ok(Found::Nothing)
     }
 
     fn record(&self, tenant: &Tenant) -> Result<Record, ControlPlaneError> {
@@ -235,7 +261,6 @@ impl ControlPlanes {
             authority: authority.map_err(|e| unreadable(e.to_string()))?,
             issuer: issuer.map_err(|e| unreadable(e.to_string()))?,
             charter: record.charter,
-            sealed: record.sealed,
             surface: Derived::default(),
             policy: Derived::default(),
             namespaces: Cache::new(NAMESPACES_SEEN),
@@ -265,7 +290,7 @@ impl ControlPlanes {
             authority_certificate: issued.certificate,
             authority_key: issued.key.into_exposed(),
             token_key: issuer.to_pem().into_exposed(),
-            sealed: false,
+            seal: None,
             charter,
         };
         self.encoded(name, &record)
@@ -279,14 +304,27 @@ impl ControlPlanes {
     }
 
     /// The directory record of an existing control plane, with a seal or without.
-    pub(crate) fn record_with_seal(&self, tenant: &Tenant, sealed: bool) -> Result<Bytes, ControlPlaneError> {
+    pub(crate) fn record_with_seal(
+        &self,
+        tenant: &Tenant,
+        seal: Option<Seal>,
+    ) -> Result<Bytes, ControlPlaneError> {
         let mut record = self.record(tenant)?;
-        record.sealed = sealed;
+        record.seal = seal;
         self.encoded(&tenant.name, &record)
     }
 
-    pub(crate) fn is_sealed(&self, tenant: &Tenant) -> Result<bool, ControlPlaneError> {
-        Ok(self.record(tenant)?.sealed)
+    pub(crate) fn seal(&self, tenant: &Tenant) -> Result<Option<Seal>, ControlPlaneError> {
+        Ok(self.record(tenant)?.seal)
+    }
+
+    /// Whether a row of the directory is a control plane that is served from here.
+    pub fn is_open(&self, tenant: &Tenant) -> bool {
+        !tenant.name.starts_with('_') && self.seal(tenant).is_ok_and(|seal| seal.is_none())
+    }
+
+    pub(crate) fn charter(&self, tenant: &Tenant) -> Result<Charter, ControlPlaneError> {
+        Ok(self.record(tenant)?.charter)
     }
 
     /// The directory record of an existing control plane with other keys; none if it has these already.

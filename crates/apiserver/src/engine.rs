@@ -7,12 +7,14 @@ use store::{Fence, Store, StoreError, TenantId};
 use tokio::sync::watch;
 
 use crate::audit;
+use crate::catalog::Catalogs;
 use crate::codec::Codec;
 use crate::control_plane::{ControlPlaneError, ControlPlanes};
 use crate::elsewhere::Elsewhere;
 use crate::extension::Extension;
 use crate::foresight::{Foresight, Foresights};
 use crate::metrics::Metrics;
+use crate::moving;
 use crate::paths::Documents;
 use crate::stations::authenticate::Credentials;
 use crate::stations::fairness::{Fairness, Limits};
@@ -34,9 +36,14 @@ pub struct Config {
     pub audit: Option<audit::Log>,
 }
 
-/// The shared engine; cheap to hand around.
+/// The name of the store that has the hosting control plane.
+pub const DEFAULT_STORE: &str = "default";
+
+/// The shared engine of one store; cheap to hand around.
 #[derive(Clone)]
 pub struct Engine {
+    /// What the store is called.
+    pub name: CompactString,
     pub store: Arc<dyn Store>,
     pub codec: Codec,
     pub planes: Arc<ControlPlanes>,
@@ -64,14 +71,31 @@ enum Stage {
 
 impl Engine {
     pub fn new(store: Arc<dyn Store>, config: Config) -> Arc<Engine> {
+        let metrics = Arc::new(Metrics::new(config.audit.as_ref()));
+        Engine::of(DEFAULT_STORE.into(), store, Arc::new(config), metrics, Arc::default())
+    }
+
+    /// The engine of a further store of the same process: the same keys, the same kinds, one set of numbers.
+    pub fn beside(&self, name: impl Into<CompactString>, store: Arc<dyn Store>) -> Arc<Engine> {
+        let (config, metrics) = (self.config.clone(), self.metrics.clone());
+        Engine::of(name.into(), store, config, metrics, self.planes.catalogs.clone())
+    }
+
+    fn of(
+        name: CompactString,
+        store: Arc<dyn Store>,
+        config: Arc<Config>,
+        metrics: Arc<Metrics>,
+        catalogs: Arc<Catalogs>,
+    ) -> Arc<Engine> {
         let codec = Codec::new(&config.data_key);
-        let metrics = Metrics::new(config.audit.as_ref());
         let store = metrics.measured(store);
         Arc::new(Engine {
-            planes: Arc::new(ControlPlanes::new(store.clone(), codec.clone())),
+            name,
+            planes: Arc::new(ControlPlanes::new(store.clone(), codec.clone(), catalogs)),
             fairness: Arc::new(Fairness::new(config.limits)),
             credentials: Arc::default(),
-            metrics: Arc::new(metrics),
+            metrics,
             documents: Arc::default(),
             extension: Arc::default(),
             foresights: Arc::default(),
@@ -80,7 +104,7 @@ impl Engine {
             stage: watch::Sender::new(Stage::Serving),
             store,
             codec,
-            config: Arc::new(config),
+            config,
         })
     }
 
@@ -148,9 +172,11 @@ impl Engine {
 /// A store error that no verb has a better word for.
 pub fn store_status(error: StoreError) -> Status {
     match error {
-        StoreError::NoTenant => no_control_plane(),
+        // It was there when the request began: it went, or it moved. Whoever asks again is told which.
+        StoreError::NoTenant => moving::elsewhere(),
         StoreError::Compacted { .. } => Status::expired("The provided continue parameter is too old."),
         StoreError::Future { asked, current } => too_large(asked.0, current.0),
+        StoreError::Unavailable(why) if why == moving::UNDERWAY => moving::underway(),
         StoreError::Unavailable(why) => {
             // Told in the log once for all who meet it.
             let message = format!("the store is unavailable: {why}");

@@ -96,6 +96,7 @@ impl Engine {
         if let Some(record) = self.planes.record_with_new_authority(&tenant, generation, self.now())? {
             self.store.update_tenant(tenant.id, record).await?;
             self.planes.forget(name);
+            self.announce(name).await?;
         }
         Ok(())
     }

@@ -15,8 +15,8 @@ use tower::Service;
 
 use crate::body::{Body, BoxError};
 use crate::call::{Call, Head};
-use crate::control_plane::ControlPlane;
 use crate::engine::{Engine, no_control_plane};
+use crate::engines::Engines;
 use crate::route::{Action, Target};
 use crate::trail::Trail;
 use crate::{Door, compress, extension, paths, stations, subresources, verbs};
@@ -36,38 +36,17 @@ pub type Answer = Result<Response<Body>, Failure>;
 /// The API server of every control plane in the store, or in several.
 #[derive(Clone)]
 pub struct ApiServer {
-    engine: Arc<Engine>,
-    /// Those of further stores. Where a control plane is, is where it is found.
-    others: Arc<Vec<Arc<Engine>>>,
+    engines: Engines,
 }
 
 impl ApiServer {
-    pub fn new(engine: Arc<Engine>) -> Self {
-        ApiServer { engine, others: Arc::default() }
+    pub fn new(engines: impl Into<Engines>) -> Self {
+        ApiServer { engines: engines.into() }
     }
 
-    /// The same, serving what is in further stores as well.
-    #[must_use]
-    pub fn beside(self, others: Vec<Arc<Engine>>) -> Self {
-        ApiServer { engine: self.engine, others: Arc::new(others) }
-    }
-
-    /// Where a control plane is, and what is held of it there.
-    async fn find(&self, name: &str) -> Result<Option<(&Arc<Engine>, Arc<ControlPlane>)>, Failure> {
-        let mut failed = Ok(None);
-        for engine in std::iter::once(&self.engine).chain(self.others.iter()) {
-            match engine.planes.find(name).await {
-                Ok(Some(plane)) => return Ok(Some((engine, plane))),
-                Ok(None) => {}
-                // It may be in another one all the same.
-                Err(error) => failed = Err(Failure::from(error)),
-            }
-        }
-        failed
-    }
-
+    /// That of the default store.
     pub fn engine(&self) -> &Arc<Engine> {
-        &self.engine
+        self.engines.default_store()
     }
 }
 
@@ -97,14 +76,14 @@ where
     B::Error: Into<BoxError>,
 {
     if let Some(door) = request.extensions().get::<Door>()
-        && let Some(elsewhere) = server.engine.elsewhere(&door.control_plane)
+        && let Some(elsewhere) = server.engine().elsewhere(&door.control_plane)
     {
         let door = door.clone();
         return elsewhere.answer(door, request.map(|body| body.map_err(Into::into).boxed_unsync())).await;
     }
     let (parts, body) = request.into_parts();
     let gzip = compress::accepts_gzip(&parts.headers);
-    let mut trail = Trail::begin(&server.engine, &parts);
+    let mut trail = Trail::begin(server.engine(), &parts);
     // What a panic leaves behind is this request's own: shared state is behind locks that do not poison.
     let answered = AssertUnwindSafe(handle(server, &mut trail, parts, body)).catch_unwind().await;
     let response = match answered {
@@ -124,7 +103,7 @@ where
     };
 
     // The control plane at the door.
-    let Some((engine, plane)) = server.find(&door.control_plane).await? else {
+    let Some((engine, plane)) = server.engines.find(&door.control_plane).await? else {
         return Err(no_control_plane().into());
     };
     let head = Head::new(parts, door)?;

@@ -10,7 +10,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     Program, Session, adopt, aws, config, create, ctx, delete, import, init, kubeconfig, list, logs, machine,
-    plan, revoke, tf, version, whole,
+    moving, plan, revoke, tf, version, whole,
 };
 use crate::configuration::UpOptions;
 use crate::kubeconfig::Files;
@@ -88,6 +88,8 @@ enum HangarCommand {
     List(list::List),
     /// Copy a control plane, as it is or as it was
     Fork(whole::Fork),
+    /// Keep a control plane in another store from now on, with everything in it
+    Move(moving::Move),
     /// Say what one control plane has other than another
     Diff(whole::Diff),
     /// Write everything in a control plane to a file
@@ -186,6 +188,7 @@ enum Command {
     List(list::List),
     Whole(whole::Command),
     Import(import::Import),
+    Move(moving::Move),
     Plan(Box<plan::Plan>),
     Aws(aws::Aws),
     Export(tf::export::Export),
@@ -212,6 +215,7 @@ impl From<HangarCommand> for Command {
             HangarCommand::Delete { delete, waiting } => Command::Delete(delete, waiting),
             HangarCommand::List(list) => Command::List(list),
             HangarCommand::Fork(fork) => Command::Whole(whole::Command::Fork(fork)),
+            HangarCommand::Move(wanted) => Command::Move(wanted),
             HangarCommand::Diff(diff) => Command::Whole(whole::Command::Diff(diff)),
             HangarCommand::Backup(backup) => Command::Whole(whole::Command::Backup(backup)),
             HangarCommand::Restore(restore) => Command::Whole(whole::Command::Restore(restore)),
@@ -354,6 +358,7 @@ async fn perform(session: &Session, command: Command) -> anyhow::Result<()> {
         Command::List(list) => list::run(session, list).await,
         Command::Whole(command) => whole::run(session, command).await,
         Command::Import(import) => import::run(session, import).await,
+        Command::Move(wanted) => moving::run(session, wanted).await,
         Command::Logs(logs) => logs::run(session, logs).await,
         Command::Kubeconfig(command) => kubeconfig::run(session, command).await,
         Command::Revoke(revoke) => revoke::run(session, revoke).await,

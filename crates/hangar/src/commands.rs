@@ -16,6 +16,7 @@ pub mod list;
 pub mod logs;
 pub mod machine;
 mod moment;
+pub mod moving;
 pub mod plan;
 pub mod revoke;
 pub mod tf;

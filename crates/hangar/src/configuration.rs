@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use crate::clouds::aws::AwsOptions;
-use crate::stores::{Place, Wanted};
+use crate::stores::{self, Named, Wanted};
 
 /// Flags of `hangar up`. All are optional: what is not said comes from the file, or is the default.
 #[derive(Args, Default, Deserialize, Debug)]
@@ -32,6 +32,15 @@ pub struct UpOptions {
     /// Memory for copies of what is read from a database, in MiB; 0 is none [default: 256]
     #[arg(long, value_name = "MIB", env = "HANGAR_READ_CACHE")]
     pub read_cache: Option<usize>,
+    /// A further store for control planes, NAME=STORE; any number of times
+    #[arg(
+        long,
+        value_name = "NAME=STORE",
+        env = "HANGAR_WITH_STORE",
+        hide_env_values = true,
+        value_delimiter = ' '
+    )]
+    pub with_store: Vec<String>,
     /// error, warn, info, debug or trace, or a filter like apiserver=debug [default: info]
     #[arg(long, value_name = "LEVEL", env = "HANGAR_LOG_LEVEL")]
     pub log_level: Option<String>,
@@ -71,7 +80,8 @@ pub struct Configuration {
     pub listen: SocketAddr,
     pub domain: String,
     pub kubeconfig: PathBuf,
-    pub store: Place,
+    /// The default store, and others.
+    pub stores: Vec<Named>,
     /// In MiB.
     pub read_cache: Option<usize>,
     pub log_level: String,
@@ -106,6 +116,8 @@ impl Configuration {
             .parse()
             .with_context(|| format!("--listen {listen:?} is not an address like 127.0.0.1:6443"))?;
         let store = Wanted::new(flags.store.or(file.store), None).place(&data_dir)?;
+        let others = if flags.with_store.is_empty() { file.with_store } else { flags.with_store };
+        let stores = stores::all(store, &others, &data_dir)?;
         let log_format = flags.log_format.or(file.log_format).unwrap_or_else(|| "text".to_owned());
         if !matches!(log_format.as_str(), "text" | "json") {
             bail!("--log-format {log_format:?} is not known: use text or json");
@@ -124,7 +136,7 @@ impl Configuration {
             data_dir,
             listen,
             domain,
-            store,
+            stores,
             read_cache: flags.read_cache.or(file.read_cache),
             log_level: flags.log_level.or(file.log_level).unwrap_or_else(|| "info".to_owned()),
             json_logs: log_format == "json",

@@ -97,13 +97,13 @@ pub async fn start(
     }))
 }
 
-/// Two that run and end together; the first that fails is the failure of both.
-pub fn both(one: Running, other: Running) -> Running {
+/// Several that run and end together; the first that fails is the failure of all.
+pub fn together(all: Vec<Running>) -> Running {
     let whole = async |running: Running| match running.await {
         Ok(ended) => ended,
         Err(error) => Err(FleetError::Failed(error.to_string())),
     };
-    tokio::spawn(async move { futures::future::try_join(whole(one), whole(other)).await.map(drop) })
+    tokio::spawn(async move { futures::future::try_join_all(all.into_iter().map(whole)).await.map(drop) })
 }
 
 /// Who takes turns on a store that several processes share; none on one that is this process's alone.

@@ -181,8 +181,7 @@ async fn operate(options: OperatorOptions, kubeconfig: Option<&Path>) -> anyhow:
             Some(make_control_planes(options, client, &server, authority, in_cluster, stop.clone()).await?)
         }
     };
-    let all = making.into_iter().chain(looking_after);
-    let Some(mut controlling) = all.reduce(controlling::both) else { return Ok(()) };
+    let mut controlling = controlling::together(making.into_iter().chain(looking_after).collect());
     ready.store(true, Ordering::Relaxed);
     tracing::info!(cluster = server, "operating");
 

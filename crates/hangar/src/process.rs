@@ -1,29 +1,27 @@
 //! A process that serves until it is told to stop, and how it ends: nothing acknowledged is lost, nobody is cut off.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use apiserver::Engine;
+use apiserver::Engines;
 use runtime::FleetError;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::controlling;
-use crate::stores::Place;
 
 /// What a load balancer takes to notice that `/readyz` says no.
 const NOTICED: u64 = 5;
 
 /// How long a process serves on after it was asked to end. Alone on its store, there is nobody to turn to.
-pub fn delay(asked: Option<u64>, place: &Place) -> Duration {
-    Duration::from_secs(asked.unwrap_or(if place.is_shared() { NOTICED } else { 0 }))
+pub fn delay(asked: Option<u64>, shared: bool) -> Duration {
+    Duration::from_secs(asked.unwrap_or(if shared { NOTICED } else { 0 }))
 }
 
 /// Everything that has to end.
 pub struct Running<T> {
-    pub engine: Arc<Engine>,
+    pub engines: Engines,
     /// Ends the controllers.
     pub stop: CancellationToken,
     /// Ends the listener.
@@ -44,7 +42,7 @@ impl<T> Running<T> {
             _ = &mut self.serving => Ok(()),
         };
         tracing::info!("stopping");
-        self.engine.retire();
+        self.engines.iter().for_each(|engine| engine.retire());
         self.stop.cancel();
         let controllers = async {
             if !self.controlling.is_finished() {
@@ -61,14 +59,16 @@ impl<T> Running<T> {
         // Leases are given back at once, and those who come are served until it is known that they should not.
         futures::join!(controllers, noticed);
         self.closing.cancel();
-        self.engine.stop();
+        self.engines.iter().for_each(|engine| engine.stop());
         if !self.serving.is_finished() {
             let _ = self.serving.await;
         }
-        if let Some(log) = &self.engine.config.audit {
+        if let Some(log) = &self.engines.default_store().config.audit {
             log.flush().await;
         }
-        self.engine.store.close().await;
+        for engine in self.engines.iter() {
+            engine.store.close().await;
+        }
         ended
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use apiserver::control_plane::{Keys, Quota};
-use apiserver::{ApiServer, Config, Engine};
+use apiserver::{ApiServer, Config, Engine, Engines};
 use clap::{Args, ValueEnum};
 use listener::{Doors, Listener, ServingCertificate};
 use objects::CompactString;
@@ -37,6 +37,16 @@ pub struct ServeOptions {
     /// What to store in: embedded, embedded:DIR, postgres://... or etcd://... [default: embedded]
     #[arg(long, value_name = "STORE", env = "HANGAR_STORE", hide_env_values = true)]
     store: Option<String>,
+    /// A further store whose control planes are served, NAME=STORE; any number of times
+    #[arg(
+        long,
+        value_name = "NAME=STORE",
+        env = "HANGAR_WITH_STORE",
+        hide_env_values = true,
+        value_delimiter = ' ',
+        conflicts_with = "control_plane"
+    )]
+    with_store: Vec<String>,
     /// The part of the store that is this process's alone [default: all of it]
     #[arg(long, value_name = "NAME", env = "HANGAR_STORE_ROOM")]
     store_room: Option<String>,
@@ -143,8 +153,8 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     let data_dir = hosting::data_dir(options.data_dir.as_deref());
     let data_dir = data_dir.context("$HOME is not set: say where to keep data with --data-dir")?;
     let wanted = Wanted::new(options.store.clone(), options.store_room.clone());
-    let place = wanted.place(&data_dir)?;
-    let store = stores::open(&place, options.read_cache).await?;
+    let wanted = stores::all(wanted.place(&data_dir)?, &options.with_store, &data_dir)?;
+    let stores = stores::open_all(&wanted, up::HOSTING, options.read_cache).await?;
 
     let shown = Shown::of(&options, &data_dir)?;
     let single = options.control_plane.as_deref();
@@ -154,33 +164,34 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     let address = options.advertise_address.map_or(bound, |ip| SocketAddr::new(ip, bound.port()));
 
     let audit = options.audit_log.clone().map(|log| Audit { log, policy: options.audit_policy.clone() });
-    let engine = Engine::new(
-        store,
-        Config {
-            hosting: hosting.into(),
-            data_key: data_key(&options, &data_dir)?,
-            serving_authority: shown.authority.clone(),
-            address,
-            limits: Default::default(),
-            admin_token: None,
-            audit: up::audit_log(audit.as_ref())?,
-        },
-    );
+    let engines = stores.engines(Config {
+        hosting: hosting.into(),
+        data_key: data_key(&options, &data_dir)?,
+        serving_authority: shown.authority.clone(),
+        address,
+        limits: Default::default(),
+        admin_token: None,
+        audit: up::audit_log(audit.as_ref())?,
+    })?;
     if let Some(name) = single {
-        establish(&engine, name, &options).await?;
+        establish(engines.default_store(), name, &options).await?;
     }
 
     let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
-    let sets = match options.controllers {
-        Controllers::None => Vec::new(),
-        Controllers::Denatured => vec![controlling::Set::controllers(Box::new(controllers::denatured))],
-    };
-    let controlling = controlling::start(&engine, &place, sets, stop.clone()).await?;
-    let serving = door.serve(&engine, closing.clone());
+    let mut controlling = Vec::new();
+    for (engine, place) in engines.iter().zip(stores.places()) {
+        let sets = match options.controllers {
+            Controllers::None => Vec::new(),
+            Controllers::Denatured => vec![controlling::Set::controllers(Box::new(controllers::denatured))],
+        };
+        controlling.push(controlling::start(engine, place, sets, stop.clone()).await?);
+    }
+    let controlling = controlling::together(controlling);
+    let serving = door.serve(&engines, closing.clone());
     tokio::spawn(shown.follow(stop.clone()));
     tracing::info!(%address, control_plane = single.unwrap_or("all"), "serving");
-    let delay = process::delay(options.shutdown_delay, &place);
-    process::Running { engine, stop, closing, delay, serving, controlling }.until_stopped().await
+    let delay = process::delay(options.shutdown_delay, stores.is_shared());
+    process::Running { engines, stop, closing, delay, serving, controlling }.until_stopped().await
 }
 
 /// Where requests come in.
@@ -214,12 +225,13 @@ impl FrontDoor {
         }
     }
 
-    fn serve(self, engine: &Arc<Engine>, stop: CancellationToken) -> JoinHandle<()> {
-        let server = ApiServer::new(engine.clone());
+    fn serve(self, engines: &Engines, stop: CancellationToken) -> JoinHandle<()> {
+        let server = ApiServer::new(engines.clone());
         match self {
             FrontDoor::Listener(listener) => tokio::spawn(listener.serve(server, stop)),
             FrontDoor::Relay(socket, name) => {
-                engine.extend(Arc::new(tenancy::Endpoints::new(engine.clone(), None)));
+                let endpoints = tenancy::Endpoints::new(engines.clone(), None);
+                engines.default_store().extend(Arc::new(endpoints));
                 tokio::spawn(listener::relay::serve(socket, name, server, stop))
             }
         }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
+use apiserver::{Config, DEFAULT_STORE, Engine, Engines};
 use auth::Secret;
 use store::cached;
 use store::{Entry, Expect, Operation, Retention, Scope, Store, StoreError, TenantId};
@@ -108,6 +109,87 @@ async fn open_engine(place: &Place) -> anyhow::Result<Arc<dyn Store>> {
     }
 }
 
+/// A store that control planes can be in, under its name.
+#[derive(Clone, Debug)]
+pub struct Named {
+    pub name: String,
+    pub place: Place,
+}
+
+/// The default store, and those that were named beside it as `NAME=STORE`.
+pub fn all(default: Place, others: &[String], data_dir: &Path) -> anyhow::Result<Vec<Named>> {
+    let mut all = vec![Named { name: DEFAULT_STORE.to_owned(), place: default }];
+    for other in others {
+        // What comes after the name may be a password.
+        let Some((name, address)) = other.split_once('=') else {
+            bail!("--with-store takes NAME=STORE, where STORE is what --store takes");
+        };
+        if let Some(why) = objects::names::dns1123_label(name).first() {
+            bail!("--with-store {name:?} cannot be the name of a store: {why}");
+        }
+        if all.iter().any(|one| one.name == name) {
+            bail!("--with-store {name:?}: there is a store of this name already");
+        }
+        let place = match address {
+            "embedded" => Place::Embedded(data_dir.join("stores").join(name)),
+            address => Wanted::new(Some(address.to_owned()), None)
+                .place(data_dir)
+                .with_context(|| format!("--with-store {name:?} cannot be used"))?,
+        };
+        all.push(Named { name: name.to_owned(), place });
+    }
+    Ok(all)
+}
+
+/// The stores of a process, open.
+pub struct Opened(Vec<(Named, Arc<dyn Store>)>);
+
+/// Opens all of them; the first is the default. Each has the memory of [`open`].
+pub async fn open_all(wanted: &[Named], hosting: &str, read_cache: Option<usize>) -> anyhow::Result<Opened> {
+    let mut opened = Vec::with_capacity(wanted.len());
+    for named in wanted {
+        let is_default = opened.is_empty();
+        let store = open(&named.place, read_cache).await;
+        let store = match is_default {
+            true => store?,
+            false => store.with_context(|| format!("the store {:?} cannot be used", named.name))?,
+        };
+        if !is_default && store.tenant(hosting).await?.is_some() {
+            bail!(
+                "the store {:?} has a hosting control plane of its own: it is another installation's",
+                named.name
+            );
+        }
+        opened.push((named.clone(), store));
+    }
+    Ok(Opened(opened))
+}
+
+impl Opened {
+    /// An engine for each, which share all that is not the store's.
+    pub fn engines(&self, config: Config) -> anyhow::Result<Engines> {
+        let Some(((_, store), others)) = self.0.split_first() else { bail!("there is no store") };
+        let default = Engine::new(store.clone(), config);
+        let others = others.iter().map(|(named, store)| default.beside(named.name.as_str(), store.clone()));
+        let others = others.collect();
+        Ok(Engines::new(default, others))
+    }
+
+    pub fn default_place(&self) -> anyhow::Result<&Place> {
+        self.places().next().context("there is no store")
+    }
+
+    /// Whether other processes may be serving what is in the default store.
+    pub fn is_shared(&self) -> bool {
+        self.places().next().is_some_and(Place::is_shared)
+    }
+
+    /// Where each is, in the order of the engines.
+    pub fn places(&self) -> impl Iterator<Item = &Place> {
+        self.0.iter().map(|(named, _)| &named.place)
+    }
+}
+
 /// Control planes, or entries of one, looked at together: as many as every engine takes in one transaction.
 const PAGE: usize = 100;
 
@@ -195,5 +277,30 @@ mod tests {
         check(Some("elsewhere"), None, Err(&format!("--store \"elsewhere\" is not known: {known}")));
         let none = format!("--store mysql: this version has no store of that kind: {known}");
         check(Some("mysql://me:secret@there"), None, Err(&none));
+    }
+
+    #[test]
+    fn several() {
+        let check = |others: &[&str], expected: Result<&[&str], &str>| {
+            let others: Vec<String> = others.iter().map(|other| (*other).to_owned()).collect();
+            let all = all(Place::Embedded("/data/store".into()), &others, Path::new("/data"));
+            let names = all.map(|all| all.into_iter().map(|named| named.name).collect::<Vec<_>>());
+            let names = names.map_err(|error| format!("{error:#}"));
+            let names = names.as_ref().map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
+            assert_eq!(names.as_deref().map_err(|error| error.as_str()), expected, "{others:?}");
+        };
+        check(&[], Ok(&["default"]));
+        check(&["pg=postgres://me@db/x?sslmode=require", "near=embedded"], Ok(&["default", "pg", "near"]));
+        check(
+            &["postgres://me:secret@db/x"],
+            Err("--with-store takes NAME=STORE, where STORE is what --store takes"),
+        );
+        check(&["default=embedded"], Err("--with-store \"default\": there is a store of this name already"));
+        check(
+            &["a=embedded", "a=embedded"],
+            Err("--with-store \"a\": there is a store of this name already"),
+        );
+        let why = objects::names::dns1123_label("A").remove(0);
+        check(&["A=embedded"], Err(&format!("--with-store \"A\" cannot be the name of a store: {why}")));
     }
 }

@@ -36,7 +36,7 @@ pub fn run(options: UpOptions) -> anyhow::Result<()> {
 async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let began = Instant::now();
     files::private_dir(&configuration.data_dir)?;
-    let store = stores::open(&configuration.store, configuration.read_cache).await?;
+    let stores = stores::open_all(&configuration.stores, HOSTING, configuration.read_cache).await?;
 
     let now = jiff::Timestamp::now();
     let authority = serving_authority(&configuration.data_dir, now)?;
@@ -48,18 +48,16 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let socket = Listener::bind(configuration.listen, certificate, options).await?;
     let address = reachable(socket.local_addr()?);
 
-    let engine = Engine::new(
-        store,
-        Config {
-            hosting: HOSTING.into(),
-            data_key: data_key(&configuration.data_dir)?,
-            serving_authority: authority.certificate_pem(),
-            address,
-            limits: Default::default(),
-            admin_token: configuration.admin_token_file.as_deref().map(admin_token).transpose()?,
-            audit: audit_log(configuration.audit.as_ref())?,
-        },
-    );
+    let engines = stores.engines(Config {
+        hosting: HOSTING.into(),
+        data_key: data_key(&configuration.data_dir)?,
+        serving_authority: authority.certificate_pem(),
+        address,
+        limits: Default::default(),
+        admin_token: configuration.admin_token_file.as_deref().map(admin_token).transpose()?,
+        audit: audit_log(configuration.audit.as_ref())?,
+    })?;
+    let engine = engines.default_store();
     let hosting = match engine.planes.find(HOSTING).await.map_err(anyhow::Error::from)? {
         Some(plane) => plane,
         None => engine.create_control_plane(HOSTING).await.map_err(|failure| anyhow::anyhow!(failure.0))?,
@@ -72,29 +70,31 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
 
     let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
     let settings = tenancy::Settings::new(&configuration.domain, address.port());
-    let processes = processes(&configuration, address, &authority, stop.clone())?;
-    tenancy::prepare(&engine, &settings, processes.as_ref()).await?;
-    let clouds = Arc::new(clouds(&configuration, &engine).await?);
-    engine.foresee_with(Arc::new(clouds::foresight::OfClouds::new(&engine, clouds.clone())));
-    let operate = {
-        let processes = processes.clone();
-        move |engine: &Arc<Engine>| tenancy::controllers(engine, settings.clone(), processes.clone())
-    };
-    let mut sets = vec![
-        controlling::Set::controllers(Box::new(controllers::denatured)),
-        controlling::Set::operator(Box::new(operate)),
-    ];
-    if !clouds.is_empty() {
-        let all = move |_: &Arc<Engine>| clouds.iter().flat_map(|cloud| cloud.controllers()).collect();
-        sets.push(controlling::Set::clouds(Box::new(all)));
+    let processes = processes(&configuration, address, &authority, stop.clone(), stores.is_shared())?;
+    tenancy::prepare(engines.clone(), &settings, processes.as_ref()).await?;
+    let clouds = clouds(&configuration, engine).await?;
+    for engine in engines.iter() {
+        engine.foresee_with(Arc::new(clouds::foresight::OfClouds::new(engine, clouds.clone())));
     }
-    let mut controlling = controlling::start(&engine, &configuration.store, sets, stop.clone()).await?;
+    // The others are not behind the fence of a lease on the first: moves have a safeguard of their own.
+    let operate = {
+        let (all, processes) = (engines.clone(), processes.clone());
+        move |engine: &Arc<Engine>| {
+            tenancy::controllers(all.with_default(engine.clone()), settings.clone(), processes.clone())
+        }
+    };
+    let mut operator = Some(controlling::Set::operator(Box::new(operate)));
+    let mut controlling = Vec::new();
+    for (engine, place) in engines.iter().zip(stores.places()) {
+        // Control planes are objects of the hosting one, which is in the first.
+        let sets = sets(&clouds).into_iter().chain(operator.take()).collect();
+        controlling.push(controlling::start(engine, place, sets, stop.clone()).await?);
+    }
     if let Some(processes) = processes {
-        let ended = tokio::spawn(async move {
+        controlling.push(tokio::spawn(async move {
             processes.ended().await;
             Ok(())
-        });
-        controlling = controlling::both(controlling, ended);
+        }));
     }
     if let Some(directory) = &configuration.terraform_plugin_dir {
         // Plugins run in directories of their own.
@@ -107,11 +107,12 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
             hosting: HOSTING.into(),
             key: engine.config.data_key,
         };
-        let providers = clouds::terraform::start(&engine, &configuration.store, wanted, stop.clone()).await?;
         // Their processes end before this one does.
-        controlling = controlling::both(controlling, providers);
+        controlling
+            .push(clouds::terraform::start(&engines, stores.default_place()?, wanted, stop.clone()).await?);
     }
-    let serving = tokio::spawn(socket.serve(ApiServer::new(engine.clone()), closing.clone()));
+    let controlling = controlling::together(controlling);
+    let serving = tokio::spawn(socket.serve(ApiServer::new(engines.clone()), closing.clone()));
     tracing::info!(%address, data = %configuration.data_dir.display(), took = ?began.elapsed(), "serving");
     // A reader that went away after the first line is no reason to stop.
     let _ = write!(
@@ -120,8 +121,19 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
         configuration.kubeconfig.display()
     );
 
-    let delay = process::delay(configuration.shutdown_delay, &configuration.store);
-    process::Running { engine, stop, closing, delay, serving, controlling }.until_stopped().await
+    let delay = process::delay(configuration.shutdown_delay, stores.is_shared());
+    process::Running { engines, stop, closing, delay, serving, controlling }.until_stopped().await
+}
+
+/// What looks after the control planes of one store.
+fn sets(clouds: &Arc<Vec<Box<dyn Cloud>>>) -> Vec<controlling::Set> {
+    let mut sets = vec![controlling::Set::controllers(Box::new(controllers::denatured))];
+    if !clouds.is_empty() {
+        let clouds = clouds.clone();
+        let all = move |_: &Arc<Engine>| clouds.iter().flat_map(|cloud| cloud.controllers()).collect();
+        sets.push(controlling::Set::clouds(Box::new(all)));
+    }
+    sets
 }
 
 /// Control planes with processes of their own, where no other server has a say in what runs.
@@ -130,8 +142,9 @@ fn processes(
     address: SocketAddr,
     authority: &Authority,
     stop: CancellationToken,
+    shared: bool,
 ) -> anyhow::Result<Option<Arc<Processes>>> {
-    if configuration.store.is_shared() {
+    if shared {
         return Ok(None);
     }
     let directory = configuration.data_dir.join("processes");
@@ -156,14 +169,14 @@ fn processes(
 }
 
 /// The clouds that are set up; every control plane serves their kinds from here on.
-async fn clouds(configuration: &Configuration, engine: &Arc<Engine>) -> anyhow::Result<Vec<Box<dyn Cloud>>> {
+async fn clouds(configuration: &Configuration, engine: &Engine) -> anyhow::Result<Arc<Vec<Box<dyn Cloud>>>> {
     let shared = clouds::Shared::new(engine.config.data_key);
     engine.metrics.register(shared.metrics.collector());
     let set_up: Vec<_> = configuration.aws.set_up(&shared).await?.into_iter().collect();
     for cloud in &set_up {
         engine.planes.catalogs.offer(cloud.name(), cloud.offers());
     }
-    Ok(set_up)
+    Ok(Arc::new(set_up))
 }
 
 /// Short enough to be guessed is worse than none.

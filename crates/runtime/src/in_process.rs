@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use apiserver::control_plane::ControlPlane;
-use apiserver::{ApiServer, Engine, InProcess};
+use apiserver::{ARRIVAL, ApiServer, Engine, InProcess};
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::Either;
 use futures::{StreamExt, stream};
 use objects::{CompactString, Value};
 use quick_cache::sync::Cache;
-use store::{Key, Position, Revision, Scope, StoreError, TenantId, WatchError};
+use store::{Change, Key, Position, Revision, Scope, StoreError, TenantId, WatchError};
 
 use crate::controller::Kinds;
 use crate::cursor::Cursor;
@@ -57,16 +58,17 @@ impl InProcessFleet {
 #[async_trait]
 impl Fleet for InProcessFleet {
     async fn follow(&self, kinds: &Kinds, from: Position) -> Result<Stream, FleetError> {
+        let scopes = scopes(kinds);
         let kinds: Vec<CompactString> = match kinds {
             Kinds::All => Vec::new(),
-            Kinds::These(kinds) => kinds.iter().cloned().collect(),
+            Kinds::These(kinds) => kinds.iter().cloned().chain([ARRIVAL.into()]).collect(),
         };
         let feed = self.engine().store.follow(kinds, Some(from)).await.map_err(|error| match error {
             StoreError::Compacted { .. } | StoreError::Future { .. } => FleetError::Expired(from),
             error => FleetError::Failed(error.to_string()),
         })?;
         let (engine, names) = (self.engine().clone(), self.names.clone());
-        let events = feed.filter_map(move |event| {
+        let read = feed.filter_map(move |event| {
             let (engine, names) = (engine.clone(), names.clone());
             async move {
                 let event = match event {
@@ -75,37 +77,33 @@ impl Fleet for InProcessFleet {
                     Err(WatchError::Compacted { .. }) => return Some(Err(FleetError::Expired(from))),
                     Err(error) => return Some(Err(FleetError::Failed(error.to_string()))),
                 };
+                let arrival = event.key.kind == ARRIVAL;
                 // What a control plane is born with is complete, and needs nobody.
-                if event.revision <= Revision(1) {
+                if event.revision <= Revision(1) || (arrival && event.change != Change::Deleted) {
                     return None;
                 }
                 match name_of(&engine, &names, event.tenant).await {
-                    Ok(Some(name)) => Some(Ok(Event::stored(name, &engine.codec, &event))),
+                    Ok(Some(name)) if arrival => Some(Ok(Either::Right((name, event.position)))),
+                    Ok(Some(name)) => Some(Ok(Either::Left(Event::stored(name, &engine.codec, &event)))),
                     Ok(None) => None,
                     Err(error) => Some(Err(FleetError::Failed(error.to_string()))),
                 }
             }
         });
-        Ok(Box::pin(events))
+        let engine = self.engine().clone();
+        Ok(Box::pin(read.flat_map(move |read| match read {
+            Ok(Either::Left(event)) => Either::Left(stream::iter([Ok(event)])),
+            // A control plane came from another store. Whoever breaks off in the middle of it comes here again.
+            Ok(Either::Right((name, at))) => {
+                let before = Position(at.0.saturating_sub(1));
+                Either::Right(sweep(engine.clone(), scopes.clone(), Some(name), before))
+            }
+            Err(error) => Either::Left(stream::iter([Err(error)])),
+        })))
     }
 
     fn sweep(&self, kinds: &Kinds, control_plane: Option<CompactString>, position: Position) -> Stream {
-        let sweep = Sweep {
-            engine: self.engine().clone(),
-            scopes: match kinds {
-                Kinds::All => vec![Scope::All],
-                Kinds::These(kinds) => kinds.iter().cloned().map(Scope::Kind).collect(),
-            },
-            position,
-            only: control_plane.is_some(),
-            planes: control_plane.clone().into_iter().collect(),
-            after: control_plane,
-            here: None,
-            found: VecDeque::new(),
-        };
-        Box::pin(stream::try_unfold(sweep, |mut sweep| async move {
-            Ok(sweep.next().await?.map(|event| (event, sweep)))
-        }))
+        sweep(self.engine().clone(), scopes(kinds), control_plane, position)
     }
 
     async fn position(&self) -> Result<Position, FleetError> {
@@ -174,17 +172,41 @@ async fn name_of(
     if let Some(name) = names.get(&tenant) {
         return Ok(Some(name));
     }
-    let found = engine.store.tenant_by_id(tenant).await?;
-    let name = found.map(|row| row.name).filter(|name| !is_own(name));
+    // One that is on its way here is nobody's business until it has arrived.
+    let found = engine.store.tenant_by_id(tenant).await?.filter(|row| engine.planes.is_open(row));
+    let name = found.map(|row| row.name);
     if let Some(name) = &name {
         names.insert(tenant, name.clone());
     }
     Ok(name)
 }
 
-/// Rows of the directory that are no control planes.
-fn is_own(name: &str) -> bool {
-    name.starts_with('_')
+fn scopes(kinds: &Kinds) -> Vec<Scope> {
+    match kinds {
+        Kinds::All => vec![Scope::All],
+        Kinds::These(kinds) => kinds.iter().cloned().map(Scope::Kind).collect(),
+    }
+}
+
+fn sweep(
+    engine: Arc<Engine>,
+    scopes: Vec<Scope>,
+    control_plane: Option<CompactString>,
+    position: Position,
+) -> Stream {
+    let sweep = Sweep {
+        engine,
+        scopes,
+        position,
+        only: control_plane.is_some(),
+        planes: control_plane.clone().into_iter().collect(),
+        after: control_plane,
+        here: None,
+        found: VecDeque::new(),
+    };
+    Box::pin(stream::try_unfold(sweep, |mut sweep| async move {
+        Ok(sweep.next().await?.map(|event| (event, sweep)))
+    }))
 }
 
 /// A walk over what is there: control planes, in each the scopes, in each the pages.
@@ -251,12 +273,15 @@ impl Sweep {
             self.planes = page.into_iter().map(|tenant| tenant.name).collect();
         }
         let Some(plane) = self.planes.pop_front() else { return Ok(false) };
-        if !is_own(&plane)
-            && let Some(tenant) = self.engine.store.tenant(&plane).await.map_err(failed)?
-        {
+        let tenant = self.engine.store.tenant(&plane).await.map_err(failed)?;
+        if let Some(tenant) = tenant.filter(|row| self.engine.planes.is_open(row)) {
             let scopes = self.scopes.iter().cloned().collect();
             self.here = Some(Here { plane, tenant: tenant.id, scopes, after: None });
         }
         Ok(true)
     }
 }
+
+#[cfg(test)]
+#[path = "in_process_tests.rs"]
+mod tests;

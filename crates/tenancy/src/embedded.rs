@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use apiserver::control_plane::{Charter, ControlPlane};
 use apiserver::service::Failure;
-use apiserver::{ApiServer, Beginning, Engine, InProcess};
+use apiserver::{ApiServer, Beginning, DEFAULT_STORE, Engine, Engines, InProcess, Moved};
 use async_trait::async_trait;
 use auth::pki::{Authority, Issued, PkiError};
 use auth::user::UserInfo;
@@ -22,7 +22,7 @@ use crate::processes::{Processes, Room};
 use crate::types::Hosted;
 
 pub struct Embedded {
-    engine: Arc<Engine>,
+    engines: Engines,
     settings: Settings,
     /// Whether `NAME.DOMAIN` can be resolved by clients. If not, they are sent to a path of the server's address.
     resolvable: bool,
@@ -53,9 +53,9 @@ impl Own {
 }
 
 impl Embedded {
-    pub fn new(engine: Arc<Engine>, settings: Settings, processes: Option<Arc<Processes>>) -> Self {
+    pub fn new(engines: impl Into<Engines>, settings: Settings, processes: Option<Arc<Processes>>) -> Self {
         let resolvable = !is_local(&settings.domain);
-        Embedded { engine, settings, resolvable, processes }
+        Embedded { engines: engines.into(), settings, resolvable, processes }
     }
 
     /// Where this control plane has a process of its own, if it is to have one.
@@ -63,17 +63,36 @@ impl Embedded {
         self.processes.as_ref().filter(|_| plane.spec.is_apart())
     }
 
-    async fn find(&self, name: &str) -> Result<Option<Arc<ControlPlane>>, HostError> {
-        self.engine.planes.find(name).await.map_err(|error| HostError::Failed(error.to_string()))
+    /// Where a control plane is, and what is held of it there.
+    async fn find(&self, name: &str) -> Result<Option<(&Arc<Engine>, Arc<ControlPlane>)>, HostError> {
+        self.engines.find(name).await.map_err(failed)
+    }
+
+    fn engine(&self) -> &Arc<Engine> {
+        self.engines.default_store()
     }
 
     /// The control plane that was made for this object.
     async fn own(&self, plane: &Plane) -> Result<Own, HostError> {
         let found = match self.apart(plane) {
             Some(processes) => processes.room(plane).map(Own::Apart),
-            None => self.find(&plane.name).await?.filter(|found| is_of(found, plane)).map(Own::Tenant),
+            None => self.tenant(plane).await?.map(|(_, found)| Own::Tenant(found)),
         };
         found.ok_or_else(|| HostError::Failed(format!("control plane {:?} is not there", plane.name)))
+    }
+
+    /// The same, of those that are in a store of this process.
+    async fn tenant(&self, plane: &Plane) -> Result<Option<(&Arc<Engine>, Arc<ControlPlane>)>, HostError> {
+        Ok(self.find(&plane.name).await?.filter(|(_, found)| is_of(found, plane)))
+    }
+
+    /// The store that it is to be kept in.
+    fn wanted_store(&self, plane: &Plane) -> Result<&Arc<Engine>, HostError> {
+        self.engines.named(&plane.spec.store).ok_or_else(|| {
+            let known = self.engines.names().join(", ");
+            let why = format!("spec.store: there is no store {:?}; there is {known}", plane.spec.store);
+            HostError::Refused(why)
+        })
     }
 
     async fn ensure_apart(&self, plane: &Plane) -> Result<(), HostError> {
@@ -83,6 +102,9 @@ impl Embedded {
                 "spec.isolation: only a server with an embedded store has processes for control planes",
             );
         };
+        if !matches!(plane.spec.store.as_str(), "" | DEFAULT_STORE) {
+            return refused("spec.store: a control plane with a process of its own has a store of its own");
+        }
         if plane.spec.source.is_some() {
             return refused(
                 "spec.source: a control plane with a process of its own does not begin as a copy",
@@ -96,9 +118,9 @@ impl Embedded {
         ensured.map_err(|error| HostError::Failed(error.to_string()))?
     }
 
-    async fn beginning(&self, plane: &Plane) -> Result<Beginning, HostError> {
+    async fn beginning(&self, plane: &Plane, store: &Arc<Engine>) -> Result<Beginning, HostError> {
         let Some(source) = &plane.spec.source else { return Ok(Beginning::Empty) };
-        if source.control_plane == self.engine.config.hosting {
+        if source.control_plane == store.config.hosting {
             return Err(HostError::Refused("the hosting control plane cannot be copied".to_owned()));
         }
         if self.processes.as_ref().is_some_and(|processes| processes.has(&source.control_plane)) {
@@ -106,14 +128,14 @@ impl Embedded {
                 restore";
             return Err(HostError::Refused(why.to_owned()));
         }
-        let Some(found) = self.find(&source.control_plane).await? else {
+        let Some((engine, found)) = self.find(&source.control_plane).await? else {
             let why =
                 format!("spec.source.controlPlane: there is no control plane {:?}", source.control_plane);
             return Err(HostError::Failed(why));
         };
         if let Some(revision) = source.revision {
             let failed = |error: store::StoreError| HostError::Failed(error.to_string());
-            let current = self.engine.store.revision(found.id).await.map_err(failed)?.0;
+            let current = engine.store.revision(found.id).await.map_err(failed)?.0;
             if revision > current {
                 let why = format!(
                     "spec.source.revision: {revision} has not happened yet, the current one is {current}"
@@ -121,7 +143,12 @@ impl Embedded {
                 return Err(HostError::Refused(why));
             }
         }
-        Ok(Beginning::Fork(found.id, source.revision.map(Revision)))
+        let at = source.revision.map(Revision);
+        if Arc::ptr_eq(engine, store) {
+            return Ok(Beginning::Fork(found.id, at));
+        }
+        let export = engine.store.export_tenant(found.id, at).await;
+        export.map(Beginning::Export).map_err(|error| failed(error.into()))
     }
 }
 
@@ -149,27 +176,21 @@ fn failed(failure: Failure) -> HostError {
 #[async_trait]
 impl Host for Embedded {
     async fn ensure(&self, plane: &Plane) -> Result<(), HostError> {
-        if !plane.spec.store.is_empty() {
-            let why = format!(
-                "spec.store: there is no store {:?}; leave it empty for the one there is",
-                plane.spec.store
-            );
-            return Err(HostError::Refused(why));
-        }
         if plane.spec.is_apart() {
             return self.ensure_apart(plane).await;
         }
+        let store = self.wanted_store(plane)?;
         match self.find(&plane.name).await? {
-            Some(found) if !is_of(&found, plane) => Err(taken(plane)),
-            Some(found) if found.charter.quota != plane.spec.quota => {
-                self.engine.set_quota(&plane.name, plane.spec.quota).await.map_err(failed)
+            Some((_, found)) if !is_of(&found, plane) => Err(taken(plane)),
+            Some((engine, found)) if found.charter.quota != plane.spec.quota => {
+                engine.set_quota(&plane.name, plane.spec.quota).await.map_err(failed)
             }
             Some(_) => Ok(()),
             None => {
                 let charter =
                     Charter { owner: Some(plane.uid.clone()), quota: plane.spec.quota, ..Charter::default() };
-                let beginning = self.beginning(plane).await?;
-                let made = self.engine.establish(&plane.name, charter, beginning).await.map(drop);
+                let beginning = self.beginning(plane, store).await?;
+                let made = store.establish(&plane.name, charter, beginning).await.map(drop);
                 made.map_err(|failure| match failure.0.reason {
                     objects::Reason::Expired => {
                         let why = "spec.source.revision: what was at that revision is no longer kept";
@@ -185,22 +206,35 @@ impl Host for Embedded {
         if let Some(processes) = self.apart(plane) {
             return Ok(processes.serves(plane).await);
         }
-        let Some(found) = self.find(&plane.name).await? else { return Ok(false) };
+        let Some((engine, found)) = self.find(&plane.name).await? else { return Ok(false) };
         // What discovery is made from, and the rights of everybody in it.
-        Ok(self.engine.planes.surface(&found).await.is_ok()
-            && self.engine.planes.policy(&found).await.is_ok())
+        Ok(engine.planes.surface(&found).await.is_ok() && engine.planes.policy(&found).await.is_ok())
     }
 
     async fn remove(&self, plane: &Plane) -> Result<(), HostError> {
         if let Some(processes) = self.apart(plane) {
             return processes.remove(plane).await;
         }
-        match self.find(&plane.name).await? {
-            Some(found) if is_of(&found, plane) => {
-                self.engine.delete_control_plane(&plane.name).await.map(drop).map_err(failed)
-            }
-            _ => Ok(()),
+        self.engines.remove(&plane.name, &plane.uid).await.map(drop).map_err(failed)
+    }
+
+    async fn move_to_store(&self, plane: &Plane) -> Result<Option<Moved>, HostError> {
+        if plane.spec.is_apart() {
+            return Ok(None);
         }
+        let store = self.wanted_store(plane)?;
+        self.engines.settle(&plane.name, Some(&plane.uid)).await.map_err(failed)?;
+        match self.tenant(plane).await? {
+            Some(_) => self.engines.move_to(&plane.name, store).await.map_err(failed),
+            None => Ok(None),
+        }
+    }
+
+    async fn store_of(&self, plane: &Plane) -> Result<Option<String>, HostError> {
+        if plane.spec.is_apart() {
+            return Ok(None);
+        }
+        Ok(self.tenant(plane).await?.map(|(engine, _)| engine.name.to_string()))
     }
 
     async fn objects(&self, plane: &Plane, row: &Hosted) -> Result<Vec<Wanted>, HostError> {
@@ -257,7 +291,8 @@ impl Host for Embedded {
         lifetime: Duration,
     ) -> Result<Issued, HostError> {
         let own = self.own(plane).await?;
-        let issued = own.authority().issue_client(subject.user, subject.groups, self.engine.now(), lifetime);
+        let issued =
+            own.authority().issue_client(subject.user, subject.groups, self.engine().now(), lifetime);
         issued.map_err(|error| HostError::Failed(error.to_string()))
     }
 
@@ -269,7 +304,7 @@ impl Host for Embedded {
         after: Duration,
     ) -> Result<bool, HostError> {
         let own = self.own(plane).await?;
-        let later = self.engine.now() + after;
+        let later = self.engine().now() + after;
         Ok(own.authority().verify_client(&[certificate], later).is_ok_and(|user| {
             user.name == subject.user && subject.groups.iter().all(|group| user.is_in(group))
         }))
@@ -279,15 +314,17 @@ impl Host for Embedded {
         if let Some(processes) = self.apart(plane) {
             return processes.revoke(plane, generation);
         }
-        self.own(plane).await?;
-        self.engine.replace_authority(&plane.name, generation).await.map_err(failed)
+        let own = self.tenant(plane).await?;
+        let gone = || HostError::Failed(format!("control plane {:?} is not there", plane.name));
+        let (engine, _) = own.ok_or_else(gone)?;
+        engine.replace_authority(&plane.name, generation).await.map_err(failed)
     }
 
     async fn client(&self, plane: &Plane) -> Result<kube::Client, HostError> {
         match self.own(plane).await? {
-            Own::Tenant(_) => Ok(client(&self.engine, &plane.name)),
+            Own::Tenant(_) => Ok(client(self.engines.clone(), &plane.name)),
             Own::Apart(room) => {
-                let service = certified(&self.engine, &room);
+                let service = certified(self.engine(), &room);
                 let service = service.map_err(|error| HostError::Failed(error.to_string()))?;
                 Ok(kube::Client::new(service, "default"))
             }
@@ -295,18 +332,18 @@ impl Host for Embedded {
     }
 
     fn hosting_door(&self) -> String {
-        format!("https://{}", self.engine.config.address)
+        format!("https://{}", self.engine().config.address)
     }
 
     fn hosting_authority(&self) -> String {
-        self.engine.config.serving_authority.clone()
+        self.engine().config.serving_authority.clone()
     }
 }
 
 /// The operator's client for any control plane of this process.
-pub fn client(engine: &Arc<Engine>, control_plane: &str) -> kube::Client {
+pub fn client(engines: impl Into<Engines>, control_plane: &str) -> kube::Client {
     let (user, agent) = (Arc::new(operator()), HeaderValue::from_static(names::HOOK_MANAGER));
-    kube::Client::new(InProcess::new(ApiServer::new(engine.clone()), control_plane, user, agent), "default")
+    kube::Client::new(InProcess::new(ApiServer::new(engines), control_plane, user, agent), "default")
 }
 
 /// The operator before a control plane of another process, which has to be shown that it is the operator.

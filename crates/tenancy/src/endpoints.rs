@@ -18,7 +18,7 @@ use std::sync::Arc;
 use apiserver::call::Head;
 use apiserver::control_plane::Charter;
 use apiserver::service::{Answer, Failure, method_not_allowed};
-use apiserver::{Body, Engine, Extension, Needed, extension};
+use apiserver::{Body, Engine, Engines, Extension, Needed, extension};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -43,13 +43,13 @@ pub const AWAITING_IMPORT: &str = "hangar.dev/awaiting-import";
 const PAGE: usize = 500;
 
 pub struct Endpoints {
-    engine: Arc<Engine>,
+    engines: Engines,
     processes: Option<Arc<Processes>>,
 }
 
 impl Endpoints {
-    pub fn new(engine: Arc<Engine>, processes: Option<Arc<Processes>>) -> Self {
-        Endpoints { engine, processes }
+    pub fn new(engines: impl Into<Engines>, processes: Option<Arc<Processes>>) -> Self {
+        Endpoints { engines: engines.into(), processes }
     }
 
     /// The control plane of this name, if it has a process of its own.
@@ -65,7 +65,8 @@ impl Endpoints {
         let path = format!("{}control-planes/{}/{what}?{}", extension::PREFIX, room.name, query.join("&"));
         let body = Empty::<Bytes>::new();
         let request = Request::get(path).body(body).map_err(Status::internal)?;
-        let mut operator = embedded::certified(&self.engine, room).map_err(Status::internal)?;
+        let mut operator =
+            embedded::certified(self.engines.default_store(), room).map_err(Status::internal)?;
         match operator.call(request).await {
             Ok(response) => Ok(response),
             Err(never) => match never {},
@@ -74,23 +75,32 @@ impl Endpoints {
 
     async fn usage(&self, name: &str) -> Result<Value, Failure> {
         let Some(room) = self.apart(name) else {
-            return Ok(json!(operations::usage(&self.engine, name).await?));
+            return Ok(json!(operations::usage(self.engine_of(name).await?, name).await?));
         };
         let answer = self.passed_on(&room, "usage", &Query::default()).await?;
         let body = answer.into_body().collect().await.map_err(Status::internal)?.to_bytes();
         Ok(serde_json::from_slice(&body).map_err(Status::internal)?)
     }
 
+    /// That of the store a control plane is in.
+    async fn engine_of(&self, name: &str) -> Result<&Arc<Engine>, Failure> {
+        let found = self.engines.find(name).await?;
+        // Who is nowhere is not found in the first one either, and that says so.
+        Ok(found.map_or(self.engines.default_store(), |(engine, _)| engine))
+    }
+
     async fn all(&self) -> Answer {
         let mut items = Vec::new();
-        let mut after: Option<String> = None;
-        loop {
-            let page = self.engine.store.tenants(after.as_deref(), PAGE).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.name.to_string());
-            for tenant in page.iter().filter(|tenant| !tenant.name.starts_with('_')) {
-                // One that went meanwhile is not told of.
-                items.extend(self.usage(&tenant.name).await.ok());
+        for engine in self.engines.iter() {
+            let mut after: Option<String> = None;
+            loop {
+                let page = engine.store.tenants(after.as_deref(), PAGE).await?;
+                let Some(last) = page.last() else { break };
+                after = Some(last.name.to_string());
+                for tenant in page.iter().filter(|tenant| engine.planes.is_open(tenant)) {
+                    // One that went meanwhile is not told of.
+                    items.extend(self.usage(&tenant.name).await.ok());
+                }
             }
         }
         for name in self.processes.iter().flat_map(|processes| processes.names()) {
@@ -108,13 +118,14 @@ impl Endpoints {
             }
             None => None,
         };
-        let export = operations::backup(&self.engine, name, at).await.map_err(too_old)?;
+        let export = operations::backup(self.engine_of(name).await?, name, at).await.map_err(too_old)?;
         Ok(streamed(export, "application/octet-stream"))
     }
 
     /// The object first, so that the control plane has an owner; a failure takes it back.
     async fn import(&self, name: &str, head: &Head, body: Body) -> Answer {
-        let client = embedded::client(&self.engine, &self.engine.config.hosting);
+        let engine = self.engines.default_store();
+        let client = embedded::client(engine.clone(), &engine.config.hosting);
         let place = operator::place(name);
         let object = json!({
             "apiVersion": names::API_VERSION, "kind": "ControlPlane",
@@ -133,7 +144,7 @@ impl Endpoints {
         let chunks = BodyStream::new(body).try_filter_map(async |frame| Ok(frame.into_data().ok()));
         let chunks = chunks.map_err(|error| StoreError::BadExport(error.to_string()));
         let charter = Charter { owner: Some(meta::uid(&object).to_owned()), ..Charter::default() };
-        if let Err(failure) = operations::restore(&self.engine, name, charter, Box::pin(chunks)).await {
+        if let Err(failure) = operations::restore(engine, name, charter, Box::pin(chunks)).await {
             let _ = api::delete(&client, &place, Some(meta::uid(&object))).await;
             return Err(failure);
         }
@@ -157,11 +168,11 @@ impl Extension for Endpoints {
             ["control-planes", name, "usage"] if get => Ok(answer(&self.usage(name).await?)),
             ["control-planes", name, "export"] if get => self.export(name, head).await,
             ["control-planes", name, "revision"] if get => {
-                let found = history::revision(&self.engine, name, head.query.get("at")).await?;
+                let found = history::revision(&self.engines, name, head.query.get("at")).await?;
                 Ok(answer(&json!({"revision": found.0})))
             }
             ["control-planes", name, "audit"] if get => {
-                let lines = history::audit(&self.engine, name, head.query.get("since")).await?;
+                let lines = history::audit(&self.engines, name, head.query.get("since")).await?;
                 Ok(streamed(lines, "application/x-ndjson"))
             }
             ["control-planes", name, "import"] if head.method == Method::POST => {
@@ -172,7 +183,8 @@ impl Extension for Endpoints {
                     let message = "a control plane with a process of its own cannot be compared";
                     return Err(Status::bad_request(message).into());
                 }
-                Ok(answer(&json!({"items": operations::diff(&self.engine, one, other).await?})))
+                let (left, right) = (self.engine_of(one).await?, self.engine_of(other).await?);
+                Ok(answer(&json!({"items": operations::diff((left, one), (right, other)).await?})))
             }
             ["control-planes", _, "usage" | "export" | "import" | "revision" | "audit"]
             | ["control-planes", _, "diff", _] => Err(method_not_allowed().into()),

@@ -5,9 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use apiserver::Engine;
-use apiserver::audit;
 use apiserver::service::Failure;
+use apiserver::{Engines, audit};
 use bytes::Bytes;
 use futures::{Stream, stream};
 use jiff::Timestamp;
@@ -23,21 +22,19 @@ fn moment(field: &str, text: &str) -> Result<Timestamp, Status> {
 }
 
 /// When a control plane began, as far as its object tells.
-async fn beginning(engine: &std::sync::Arc<Engine>, name: &str) -> Result<Option<Timestamp>, Failure> {
-    let hosting = embedded::client(engine, &engine.config.hosting);
+async fn beginning(engines: &Engines, name: &str) -> Result<Option<Timestamp>, Failure> {
+    let engine = engines.default_store();
+    let hosting = embedded::client(engine.clone(), &engine.config.hosting);
     let object = api::get(&hosting, &operator::place(name)).await.map_err(Status::internal)?;
     Ok(object.and_then(|object| objects::time::parse(meta::text(&object, "creationTimestamp")).ok()))
 }
 
 /// The revision that was current at a moment.
-pub async fn revision(
-    engine: &std::sync::Arc<Engine>,
-    name: &str,
-    at: Option<&str>,
-) -> Result<Revision, Failure> {
-    let plane = operations::find(engine, name).await?;
+pub async fn revision(engines: &Engines, name: &str, at: Option<&str>) -> Result<Revision, Failure> {
+    let found = engines.find(name).await?;
+    let (engine, plane) = found.ok_or_else(|| operations::no_such(name))?;
     let at = moment("at", at.unwrap_or_default())?;
-    if beginning(engine, name).await?.is_some_and(|began| at < began) {
+    if beginning(engines, name).await?.is_some_and(|began| at < began) {
         return Err(Status::expired(format!("control plane {name:?} was not there at that time")).into());
     }
     match engine.store.revision_at(plane.id, SystemTime::from(at)).await {
@@ -61,13 +58,14 @@ const CHUNK: usize = 64 << 10;
 /// Lines of the audit log about a control plane, oldest first: since a moment, and never from before it began, so that
 /// what went before under the same name is not told.
 pub async fn audit(
-    engine: &std::sync::Arc<Engine>,
+    engines: &Engines,
     name: &str,
     since: Option<&str>,
 ) -> Result<impl Stream<Item = Result<Bytes, std::io::Error>> + Send + use<>, Failure> {
-    let plane = operations::find(engine, name).await?;
+    let found = engines.find(name).await?;
+    let (engine, plane) = found.ok_or_else(|| operations::no_such(name))?;
     let asked = since.map(|text| moment("since", text)).transpose()?;
-    let since = asked.max(beginning(engine, name).await?);
+    let since = asked.max(beginning(engines, name).await?);
     let Some(log) = &engine.config.audit else {
         let message = "there is no audit log: start the server with --audit-log FILE";
         return Err(Status::new(Reason::NotFound, message).into());

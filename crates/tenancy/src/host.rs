@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use apiserver::Moved;
 use async_trait::async_trait;
 use auth::pki::Issued;
 
@@ -59,6 +60,19 @@ pub enum HostError {
 pub trait Host: Send + Sync + 'static {
     /// Makes the control plane, or finds that it has made it before and that it is as it should be.
     async fn ensure(&self, plane: &Plane) -> Result<(), HostError>;
+
+    /// Brings it to the store that its spec names, if it is in another one, and settles what an earlier move left
+    /// behind. One that is not there yet is none of its business.
+    async fn move_to_store(&self, plane: &Plane) -> Result<Option<Moved>, HostError> {
+        let _ = plane;
+        Ok(None)
+    }
+
+    /// The name of the store that it is in, where there may be several.
+    async fn store_of(&self, plane: &Plane) -> Result<Option<String>, HostError> {
+        let _ = plane;
+        Ok(None)
+    }
 
     /// Whether it answers.
     async fn serves(&self, plane: &Plane) -> Result<bool, HostError>;

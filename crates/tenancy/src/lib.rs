@@ -33,6 +33,7 @@ mod operator_stand_in;
 pub mod plane;
 pub mod processes;
 mod removal;
+mod stores;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -40,7 +41,7 @@ pub mod types;
 
 use std::sync::Arc;
 
-use apiserver::Engine;
+use apiserver::Engines;
 use runtime::Controller;
 
 pub use embedded::Embedded;
@@ -52,25 +53,29 @@ pub use processes::Processes;
 
 /// Prepares the hosting control plane of this process; any number of times.
 pub async fn prepare(
-    engine: &Arc<Engine>,
+    engines: impl Into<Engines>,
     settings: &Settings,
     processes: Option<&Arc<Processes>>,
 ) -> Result<(), runtime::Error> {
-    engine.extend(Arc::new(Endpoints::new(engine.clone(), processes.cloned())));
+    let engines = engines.into();
+    let engine = engines.default_store();
+    engine.extend(Arc::new(Endpoints::new(engines.clone(), processes.cloned())));
     if let Some(processes) = processes {
         engine.pass_on(processes.clone());
     }
-    let client = embedded::client(engine, &engine.config.hosting);
+    let client = embedded::client(engine.clone(), &engine.config.hosting);
     install(&client, settings).await?;
     operator_stand_in::show(&client, engine.now()).await
 }
 
 /// The loops of an installation whose control planes are tenants of this process, or of its own processes.
 pub fn controllers(
-    engine: &Arc<Engine>,
+    engines: impl Into<Engines>,
     settings: Settings,
     processes: Option<Arc<Processes>>,
 ) -> Vec<Box<dyn Controller>> {
-    let host = Arc::new(Embedded::new(engine.clone(), settings, processes));
-    vec![Box::new(Operator::new(host, engine.config.hosting.clone()))]
+    let engines = engines.into();
+    let hosting = engines.default_store().config.hosting.clone();
+    let host = Arc::new(Embedded::new(engines, settings, processes));
+    vec![Box::new(Operator::new(host, hosting))]
 }

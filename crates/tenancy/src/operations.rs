@@ -21,10 +21,11 @@ const PAGE: usize = 500;
 
 /// The control plane of this name, or 404.
 pub async fn find(engine: &Engine, name: &str) -> Result<Arc<ControlPlane>, Failure> {
-    let found = engine.planes.find(name).await?;
-    found.ok_or_else(|| {
-        Status::new(objects::Reason::NotFound, format!("there is no control plane {name:?}")).into()
-    })
+    engine.planes.find(name).await?.ok_or_else(|| no_such(name).into())
+}
+
+pub fn no_such(name: &str) -> Status {
+    Status::new(objects::Reason::NotFound, format!("there is no control plane {name:?}"))
 }
 
 /// What a control plane takes.
@@ -73,14 +74,14 @@ pub enum What {
 }
 
 /// What the second control plane has other than the first, in the order of keys.
-pub async fn diff(engine: &Engine, one: &str, other: &str) -> Result<Vec<Difference>, Failure> {
-    let (mut left, mut right) = (Walk::new(engine, one).await?, Walk::new(engine, other).await?);
+pub async fn diff(one: (&Engine, &str), other: (&Engine, &str)) -> Result<Vec<Difference>, Failure> {
+    let (mut left, mut right) = (Walk::new(one.0, one.1).await?, Walk::new(other.0, other.1).await?);
     let mut found = Vec::new();
     loop {
         let what = match (left.peek().await?, right.peek().await?) {
             (None, None) => return Ok(found),
             (Some(a), Some(b)) if a.key == b.key => {
-                let paths = changed(&content(engine, a)?, &content(engine, b)?);
+                let paths = changed(&content(one.0, a)?, &content(other.0, b)?);
                 let key = a.key.clone();
                 left.skip();
                 right.skip();

@@ -35,7 +35,7 @@ use crate::host::Host;
 use crate::plane::{Plane, Type};
 use crate::sync::{self, SyncError};
 use crate::types::{self, Hosted};
-use crate::{credentials, embedded, furniture, names, removal};
+use crate::{credentials, embedded, furniture, names, removal, stores};
 
 /// The key under which certificates of all control planes are looked at.
 const RENEWAL: &str = "_renewal";
@@ -231,7 +231,15 @@ impl Operator {
         status: &mut Json,
     ) -> Result<(), SyncError> {
         let host = self.host.as_ref();
+        if let Some(moved) = host.move_to_store(plane).await? {
+            status["lastMove"] = stores::shown(&moved, context.now);
+            let message = stores::sentence(&moved);
+            events::record(context, &plane.object, Severity::Normal, "Moved", &message).await?;
+        }
         host.ensure(plane).await?;
+        if let Some(store) = host.store_of(plane).await? {
+            status["store"] = store.into();
+        }
         let generation = plane.spec.credentials.generation;
         let in_force = status.get("credentialsGeneration").and_then(Json::as_u64).unwrap_or(0);
         if generation > in_force {

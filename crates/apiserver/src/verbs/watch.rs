@@ -211,7 +211,10 @@ impl Watcher {
             WatchError::Compacted { after } => {
                 Status::new(Reason::Expired, format!("too old resource version: {after}"))
             }
-            WatchError::TenantDeleted => crate::engine::no_control_plane(),
+            // It went, or it moved to another store: whoever lists again is told which.
+            WatchError::TenantDeleted => {
+                Status::new(Reason::Expired, "the control plane is no longer where it was")
+            }
             WatchError::Closed | WatchError::Failed(_) => Status::internal(error),
         };
         self.error(&status)

@@ -14,8 +14,8 @@ use ::terraform::plugin::{Pool, PoolSettings};
 use ::terraform::providers::{self, Providers};
 use ::terraform::registry::Registry;
 use anyhow::Context;
-use apiserver::Engine;
 use apiserver::catalog::Offer;
+use apiserver::{Engine, Engines};
 use async_trait::async_trait;
 use auth::user::{MASTERS, UserInfo};
 use http::HeaderValue;
@@ -58,9 +58,9 @@ pub fn backends() -> anyhow::Result<Backends> {
     Ok(Backends::default().with(s3_state::NAME, s3_state::opener()?))
 }
 
-/// Serves providers until `stop`.
+/// Serves providers until `stop`, to the control planes of all stores.
 pub async fn start(
-    engine: &Arc<Engine>,
+    engines: &Engines,
     place: &Place,
     wanted: Wanted,
     stop: CancellationToken,
@@ -69,6 +69,7 @@ pub async fn start(
         user: Arc::new(UserInfo::new("hangar:terraform", [MASTERS]).authenticated()),
         agent: HeaderValue::from_static("hangar"),
     };
+    let engine = engines.default_store();
     let fleet = InProcessFleet::with_cursor(engine.clone(), CURSOR);
     define(fleet.client(&wanted.hosting, &identity)).await?;
     // Sockets have short names, and data directories may be deep.
@@ -84,17 +85,23 @@ pub async fn start(
         Arc::new(Limits::default()),
         Arc::new(Metrics::default()),
     );
-    let serving =
-        Serving { engine: engine.clone(), registry, pool, wanted, clouds, sockets, changed: Arc::default() };
+    let (engines, changed) = (engines.clone(), Arc::default());
+    let serving = Serving { engines, registry, pool, wanted, clouds, sockets, changed };
     let planning: Vec<Box<dyn Cloud>> = vec![Box::new(Resources(serving.clouds.clone()))];
-    engine.foresee_with(Arc::new(OfClouds::new(engine, Arc::new(planning))));
+    let planning = Arc::new(planning);
+    for engine in serving.engines.iter() {
+        engine.foresee_with(Arc::new(OfClouds::new(engine, planning.clone())));
+    }
     Ok(tokio::spawn(async move {
         providers::serve_directory(&serving.registry, &serving.pool, &serving.wanted.directory).await;
         serving.offer();
         match leases {
-            None => serving.run(serving.engine.clone(), stop).await,
+            None => serving.run(serving.engines.clone(), stop).await,
             Some(leases) => {
-                let run = |fence, ending| serving.run(serving.engine.fenced(fence), ending);
+                let run = |fence, ending| {
+                    let fenced = serving.engines.default_store().fenced(fence);
+                    serving.run(serving.engines.with_default(fenced), ending)
+                };
                 let working = controlling::by_turns(&leases, LEASE, stop.clone(), run);
                 let (worked, ()) = tokio::join!(working, serving.follow(stop));
                 worked
@@ -134,7 +141,7 @@ impl Cloud for Resources {
 }
 
 struct Serving {
-    engine: Arc<Engine>,
+    engines: Engines,
     registry: Arc<Registry>,
     pool: Pool,
     wanted: Wanted,
@@ -168,11 +175,12 @@ fn offer(engine: &Arc<Engine>, clouds: &provision::Engine<Terraform>) {
 
 impl Serving {
     fn offer(&self) {
-        offer(&self.engine, &self.clouds);
+        offer(self.engines.default_store(), &self.clouds);
     }
 
     fn providers(&self, tells: bool) -> Providers {
-        let (engine, clouds, changed) = (self.engine.clone(), self.clouds.clone(), self.changed.clone());
+        let engine = self.engines.default_store().clone();
+        let (clouds, changed) = (self.clouds.clone(), self.changed.clone());
         Providers {
             registry: self.registry.clone(),
             pool: self.pool.clone(),
@@ -190,7 +198,7 @@ impl Serving {
     /// Serves the kinds of providers that another process of the same store looks after.
     async fn follow(&self, stop: CancellationToken) {
         while !stop.is_cancelled() {
-            let fleet = Arc::new(Forgetful(InProcessFleet::new(self.engine.clone())));
+            let fleet = Arc::new(Forgetful(InProcessFleet::new(self.engines.default_store().clone())));
             let controllers: Vec<Box<dyn Controller>> = vec![Box::new(self.providers(false))];
             if let Err(error) = Runtime::new(fleet, controllers, Options::default()).run(stop.clone()).await {
                 tracing::warn!(%error, "providers are not followed for a moment");
@@ -200,20 +208,28 @@ impl Serving {
     }
 
     /// The engine and the controller of providers, for one term.
-    async fn run(&self, engine: Arc<Engine>, stop: CancellationToken) -> Result<(), FleetError> {
-        let modules = Modules::new(self.registry.clone(), self.wanted.modules.clone());
-        let controllers: Vec<Box<dyn Controller>> =
-            vec![Box::new(self.clouds.clone()), Box::new(self.providers(true)), Box::new(modules)];
-        let fleet = Arc::new(InProcessFleet::with_cursor(engine, CURSOR));
-        let runtime = Runtime::new(fleet, controllers, Options::default());
-        let (handle, changed) = (runtime.handle(), self.changed.clone());
+    async fn run(&self, engines: Engines, stop: CancellationToken) -> Result<(), FleetError> {
+        // Providers are objects of the hosting control plane, which is in the first store.
+        let mut providers: Option<Box<dyn Controller>> = Some(Box::new(self.providers(true)));
+        let runtimes = engines.iter().map(|engine| {
+            let fleet = Arc::new(InProcessFleet::with_cursor(engine.clone(), CURSOR));
+            let modules = Modules::new(self.registry.clone(), self.wanted.modules.clone());
+            let everywhere: [Box<dyn Controller>; 2] = [Box::new(self.clouds.clone()), Box::new(modules)];
+            Runtime::new(fleet, everywhere.into_iter().chain(providers.take()).collect(), Options::default())
+        });
+        let runtimes: Vec<_> = runtimes.collect();
+        let handles: Vec<_> = runtimes.iter().map(Runtime::handle).collect();
+        let changed = self.changed.clone();
         let telling = tokio::spawn(async move {
             loop {
                 changed.notified().await;
-                handle.kinds_changed().await;
+                for handle in &handles {
+                    handle.kinds_changed().await;
+                }
             }
         });
-        let ended = runtime.run(stop).await;
+        let running = runtimes.into_iter().map(|runtime| runtime.run(stop.clone()));
+        let ended = futures::future::try_join_all(running).await.map(drop);
         telling.abort();
         self.pool.close();
         ended

@@ -59,6 +59,9 @@ pub struct Extras {
     pub memory_limit: Option<String>,
     #[command(flatten)]
     pub quota: Quota,
+    /// the store to keep it in, where the server has several
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub store: String,
     #[command(flatten)]
     pub waiting: Waiting,
     /// leave the current context as it is
@@ -75,6 +78,7 @@ impl Default for Extras {
             isolation: None,
             memory_limit: None,
             quota: Quota::default(),
+            store: String::new(),
             waiting: Waiting { wait: true, timeout: PATIENCE },
             no_switch: false,
         }
@@ -265,6 +269,9 @@ fn control_plane(name: &str, create: &Create, extras: &Extras) -> anyhow::Result
     }
     if let Some(quota) = extras.quota.to_value() {
         spec["quota"] = quota;
+    }
+    if !extras.store.is_empty() {
+        spec["store"] = extras.store.as_str().into();
     }
     Ok(json!({
         "apiVersion": "tenancy.kflex.kubestellar.org/v1alpha1",

@@ -57,15 +57,18 @@ fn shown(mut items: Vec<Value>, output: &str, kubeconfig: &Kubeconfig, now: Time
 /// KubeFlex's table, and more columns to the right for whoever wants them.
 fn table(items: &[Value], now: Timestamp, wide: Option<&Kubeconfig>) -> String {
     let mut text = "Control Planes:\n".to_owned();
-    let mut row = |cells: [&str; 5], more: Option<[&str; 3]>| {
+    let mut row = |cells: [&str; 5], more: Option<[&str; 4]>| {
         let [name, synced, ready, kind, age] = cells;
         let _ = write!(text, "{name:<20} {synced:<10} {ready:<10} {kind:<10} {age:<10}");
-        if let Some([context, endpoint, message]) = more {
-            let _ = write!(text, " {context:<20} {endpoint:<50} {message}");
+        if let Some([store, context, endpoint, message]) = more {
+            let _ = write!(text, " {store:<12} {context:<20} {endpoint:<50} {message}");
         }
         text.push('\n');
     };
-    row(["NAME", "SYNCED", "READY", "TYPE", "AGE"], wide.map(|_| ["CONTEXT", "ENDPOINT", "MESSAGE"]));
+    row(
+        ["NAME", "SYNCED", "READY", "TYPE", "AGE"],
+        wide.map(|_| ["STORE", "CONTEXT", "ENDPOINT", "MESSAGE"]),
+    );
     for item in items {
         let created = item["metadata"]["creationTimestamp"].as_str().unwrap_or_default();
         let age =
@@ -84,7 +87,8 @@ fn table(items: &[Value], now: Timestamp, wide: Option<&Kubeconfig>) -> String {
             let message = ["Deleting", "Synced", "Ready"].into_iter().find_map(|kind| {
                 condition(item, kind)?["message"].as_str().filter(|message| !message.is_empty())
             });
-            [context, endpoint, message.unwrap_or("-")]
+            let store = item["status"]["store"].as_str().unwrap_or("-");
+            [store, context, endpoint, message.unwrap_or("-")]
         });
         row(cells, more);
     }

@@ -34,6 +34,9 @@ pub struct Fork {
     /// kept for a while only
     #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
     at: Option<Moment>,
+    /// the store to keep the copy in, where the server has several [default: that of the original]
+    #[arg(long, value_name = "NAME")]
+    store: Option<String>,
     #[command(flatten)]
     entering: Entering,
 }
@@ -113,12 +116,16 @@ async fn fork(session: &Session, fork: Fork) -> anyhow::Result<()> {
     if let Some(at) = fork.at {
         copied["revision"] = at.revision(&hosting.api, ROOT, &fork.source).await?.into();
     }
-    let object = json!({
+    let mut object = json!({
         "apiVersion": "tenancy.kflex.kubestellar.org/v1alpha1",
         "kind": "ControlPlane",
         "metadata": {"name": fork.name},
         "spec": {"type": type_of(&source), "source": copied},
     });
+    let store = fork.store.as_deref().or(source["spec"]["store"].as_str());
+    if let Some(store) = store {
+        object["spec"]["store"] = store.into();
+    }
     create::create_object(session, &fork.name, &object, &fork.entering.into()).await
 }
 

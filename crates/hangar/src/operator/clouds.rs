@@ -35,7 +35,8 @@ pub async fn start(
     let key = key(client).await?;
     let of_terraform = terraform::start(client, providers, &key, stop.clone()).await?;
     let of_aws = start_aws(client, aws, key, stop).await?;
-    Ok(of_aws.into_iter().chain(of_terraform).reduce(controlling::both))
+    let all: Vec<Running> = of_aws.into_iter().chain(of_terraform).collect();
+    Ok((!all.is_empty()).then(|| controlling::together(all)))
 }
 
 async fn start_aws(

@@ -25,7 +25,7 @@ async fn the_operator_and_its_configuration_are_where_they_are_looked_for() {
     });
     assert_eq!(config["data"], expected);
     // A second start finds it as it should be, and leaves it.
-    crate::prepare(&f.engine, &settings(), None).await.unwrap();
+    crate::prepare(f.engine.clone(), &settings(), None).await.unwrap();
     let again =
         f.get("apps/v1", "deployments", "kubeflex-system", "kubeflex-controller-manager").await.unwrap();
     assert_eq!(meta::resource_version(&again), meta::resource_version(&deployment));

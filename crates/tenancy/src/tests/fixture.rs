@@ -73,7 +73,7 @@ impl Fixture {
         let (store, engine, serving) = open(directory.path()).await;
         engine.create_control_plane("host").await.map_err(|failure| failure.0).unwrap();
         let client = admin(&engine, "host");
-        crate::prepare(&engine, &settings(), None).await.unwrap();
+        crate::prepare(engine.clone(), &settings(), None).await.unwrap();
         let mut fixture = Fixture { engine, client, store, directory, serving, running: None };
         fixture.start();
         fixture
@@ -82,7 +82,7 @@ impl Fixture {
     pub fn start(&mut self) {
         let fleet = Arc::new(InProcessFleet::new(self.engine.clone()));
         let mut all = controllers::denatured(&self.engine);
-        all.extend(crate::controllers(&self.engine, settings(), None));
+        all.extend(crate::controllers(self.engine.clone(), settings(), None));
         let options = Options { save_after: Duration::from_millis(50), ..Options::default() };
         let runtime = Runtime::new(fleet, all, options);
         let stop = CancellationToken::new();

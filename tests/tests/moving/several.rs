@@ -1,0 +1,151 @@
+//! Servers with several stores, and a control plane of one of them.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use end_to_end::{Client, ControlPlane, Database, Engine, Server};
+use serde_json::{Value, json};
+
+const CONTROL_PLANES: &str = "/apis/tenancy.kflex.kubestellar.org/v1alpha1/controlplanes";
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Databases that a server has beside its own.
+pub struct Stores {
+    postgres: Database,
+    etcd: Database,
+}
+
+impl Stores {
+    pub fn start() -> Stores {
+        let start = |engine| Database::start(engine).unwrap();
+        Stores { postgres: start(Engine::Postgres), etcd: start(Engine::Etcd) }
+    }
+
+    /// A server that has them as `pg` and `etcd`, with a store of its own for the rest.
+    pub fn server(&self, engine: Engine) -> Server {
+        let named = |name: &str, database: &Database| {
+            ["--with-store".to_owned(), format!("{name}={}", database.url())]
+        };
+        let flags = named("pg", &self.postgres).into_iter().chain(named("etcd", &self.etcd));
+        Server::start_on_with(engine, flags.collect())
+    }
+}
+
+/// The one that moves.
+pub struct Plane {
+    inner: ControlPlane,
+}
+
+const NAME: &str = "moved";
+
+impl Plane {
+    pub fn create(server: &Server) -> Plane {
+        Plane { inner: ControlPlane::create(server, NAME) }
+    }
+
+    pub fn client(&self, server: &Server) -> Client {
+        server.client_as(self.inner.credentials())
+    }
+
+    pub fn path(&self, path: &str) -> String {
+        self.inner.path(path)
+    }
+
+    pub fn status(&self, server: &Server) -> Value {
+        server.client().get(&format!("{CONTROL_PLANES}/{NAME}")).ok()["status"].clone()
+    }
+
+    /// Returns what it says.
+    pub fn move_by_command_line(&self, server: &Server, store: &str) -> String {
+        hangar(server, &["move", NAME, "--store", store]).unwrap()
+    }
+
+    pub fn ask_to_move(&self, server: &Server, store: &str) {
+        let patch = json!({"spec": {"store": store}});
+        server.client().patch(&format!("{CONTROL_PLANES}/{NAME}"), "merge", &patch).ok();
+    }
+
+    pub fn await_store(&self, server: &Server, store: &str) {
+        let began = Instant::now();
+        loop {
+            let status = self.status(server);
+            if status["store"] == store && synced(&status)["status"] == "True" {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "not in {store} after {PATIENCE:?}: {status:#}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn synced(status: &Value) -> Value {
+    let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.into_iter().find(|one| one["type"] == "Synced").unwrap_or_default()
+}
+
+/// What the command line says, or complains about.
+fn hangar(server: &Server, arguments: &[&str]) -> Result<String, String> {
+    let kubeconfig = server.dir().join("kubeconfig-of-commands");
+    if !kubeconfig.exists() {
+        std::fs::copy(server.kubeconfig(), &kubeconfig).unwrap();
+    }
+    let output =
+        Command::new(end_to_end::binary()).args(arguments).env("KUBECONFIG", &kubeconfig).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    match output.status.success() {
+        true => Ok(said),
+        false => Err(String::from_utf8(output.stderr).unwrap()),
+    }
+}
+
+pub fn wishes(server: &Server) {
+    let host = server.client();
+    hangar(server, &["create", "one", "--store", "pg", "--no-switch"]).unwrap();
+    let listed = hangar(server, &["list", "-o", "wide"]).unwrap();
+    let row = listed.lines().find(|line| line.starts_with("one ")).unwrap();
+    assert!(row.split_whitespace().any(|cell| cell == "pg"), "{listed}");
+
+    // A copy beside it, and one in another store, have what it has.
+    let path = |name: &str, path: &str| format!("/control-planes/{name}{path}");
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let admin = |name: &str| {
+        let file = server.dir().join(format!("{name}-admin"));
+        let config: Value = serde_saphyr::from_str(&hangar(server, &["kubeconfig", name]).unwrap()).unwrap();
+        // As JSON, which is YAML too: nothing else here reads any other.
+        std::fs::write(&file, config.to_string()).unwrap();
+        server.client_as(end_to_end::Credentials::from_kubeconfig(&file))
+    };
+    let map = json!({"metadata": {"name": "m"}, "data": {"k": "v"}});
+    admin("one").post(&path("one", maps), &map).ok();
+    for (copy, flags) in [("near", &[][..]), ("far", &["--store", "etcd"][..])] {
+        let arguments = [&["fork", "one", copy, "--no-switch"], flags].concat();
+        hangar(server, &arguments).unwrap();
+        let found = admin(copy).get(&path(copy, &format!("{maps}/m"))).ok();
+        assert_eq!(found["data"]["k"], "v", "{copy}");
+        let status = host.get(&format!("{CONTROL_PLANES}/{copy}")).ok()["status"].clone();
+        assert_eq!(status["store"], if copy == "far" { "etcd" } else { "pg" }, "{copy}");
+    }
+    assert_eq!(hangar(server, &["diff", "one", "far"]).unwrap(), "");
+
+    let refused = hangar(server, &["move", "one", "--store", "nowhere"]).unwrap_err();
+    let why = "spec.store: there is no store \"nowhere\"; there is default, pg, etcd";
+    assert!(refused.contains(why), "{refused}");
+    // It is where it was, and is served.
+    admin("one").get(&path("one", &format!("{maps}/m"))).ok();
+    hangar(server, &["move", "one", "--store", "default"]).unwrap();
+    admin("one").get(&path("one", &format!("{maps}/m"))).ok();
+
+    // Controllers look after what has come from elsewhere.
+    let client = admin("one");
+    let namespaces = path("one", "/api/v1/namespaces");
+    client.post(&namespaces, &json!({"metadata": {"name": "team"}})).ok();
+    client.delete(&format!("{namespaces}/team")).ok();
+    let began = Instant::now();
+    while client.get(&format!("{namespaces}/team")).code != 404 {
+        assert!(began.elapsed() < PATIENCE, "the namespace stays");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+
+    hangar(server, &["delete", "far"]).unwrap();
+    assert_eq!(host.get(&path("far", "/version")).code, 404);
+}
