@@ -1,5 +1,5 @@
 //! Clouds behind control planes, as a person uses them: AWS against an emulator ([`aws`]), and a Terraform provider that
-//! others wrote the framework of ([`terraform`]).
+//! others wrote the framework of ([`terraform`]), also by modules ([`modules`]).
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
@@ -8,6 +8,7 @@ mod aws;
 mod foresight;
 mod import;
 mod mistakes;
+mod modules;
 mod moto;
 mod states;
 mod terraform;

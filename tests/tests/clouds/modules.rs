@@ -1,0 +1,98 @@
+//! A Terraform module as a person uses it, with kubectl, on a provider built with a published framework.
+
+use serde_json::json;
+
+use super::terraform::with_notes;
+use super::{condition, eventually, good, object};
+
+const BOOK: &str = r#"
+variable "chapters" {
+  type = list(string)
+}
+
+locals {
+  titles = [for chapter in var.chapters : lower(chapter)]
+}
+
+resource "memo_note" "chapter" {
+  for_each = toset(local.titles)
+  title    = each.key
+  text     = "chapter ${each.key}"
+}
+
+resource "memo_note" "contents" {
+  title = "contents"
+  text  = join("\n", [for title in local.titles : "${title} (${memo_note.chapter[title].length})"])
+}
+
+resource "memo_note" "blank" {
+  count = 2
+  title = "blank-${count.index}"
+}
+
+output "chapter_ids" {
+  value = { for title, note in memo_note.chapter : title => note.id }
+}
+"#;
+
+#[test]
+fn a_module_from_beginning_to_end() {
+    let (_server, plane, notes) = with_notes();
+    let kind = "modules.tf.kubeform.com";
+    let write = |verb: &str, text: &str| {
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "book"}, "data": {"main.tf": text},
+        });
+        good(&plane, &[verb, "-f", "-"], &map.to_string());
+    };
+    let titles = || {
+        let mut titles: Vec<String> = std::fs::read_dir(&notes)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().replace("note-", ""))
+            .collect();
+        titles.sort();
+        titles
+    };
+    let text = |title: &str| std::fs::read_to_string(notes.join(format!("note-{title}"))).unwrap_or_default();
+
+    // Something that is not supported is refused before anything is made.
+    write("create", &format!("{BOOK}\ndata \"memo_count\" \"all\" {{}}\n"));
+    let module = json!({
+        "apiVersion": "tf.kubeform.com/v1alpha1", "kind": "Module", "metadata": {"name": "book"},
+        "spec": {
+            "moduleRef": {"configMap": {"name": "book"}}, "providerRef": {"name": "memo-provider-secret"},
+            "resource": {"input": {"chapters": ["One", "Two"]}},
+        },
+    });
+    good(&plane, &["create", "-f", "-"], &module.to_string());
+    let stalled = eventually("a refusal", || {
+        let now = object(&plane, kind, "book");
+        Some(condition(&now, "Stalled")?["message"].as_str()?.to_owned())
+    });
+    let last = BOOK.lines().count() + 2;
+    let refusal = "data sources are not supported; give what they would find as a variable";
+    assert_eq!(stalled, format!("main.tf:{last}: {refusal}"));
+    assert!(titles().is_empty());
+
+    let current = || Some(object(&plane, kind, "book")).filter(|now| now["status"]["phase"] == "Current");
+    write("replace", BOOK);
+    let made = eventually("the phase Current", current);
+    assert_eq!(titles(), ["blank-0", "blank-1", "contents", "one", "two"]);
+    assert_eq!(text("contents"), "one (11)\ntwo (11)");
+    let one = &made["spec"]["resource"]["output"]["chapterIDS"]["one"];
+    assert!(one.as_str().is_some_and(|id| id.contains("one")), "{made}");
+
+    // A variable is edited, a resource taken out.
+    let edit = r#"{"spec": {"resource": {"input": {"chapters": ["Two", "Three"]}}}}"#;
+    good(&plane, &["patch", kind, "book", "--type=merge", "-p", edit], "");
+    eventually("the edit", || {
+        (text("contents") == "two (11)\nthree (13)" && !titles().contains(&"one".into())).then_some(())
+    });
+    write("replace", &BOOK.replace("count = 2", "count = 0"));
+    eventually("fewer notes", || (titles() == ["contents", "three", "two"]).then_some(()));
+    eventually("the phase Current again", current);
+
+    good(&plane, &["delete", kind, "book"], "");
+    assert!(titles().is_empty(), "gone before its resources were");
+    assert_eq!(good(&plane, &["get", "resources.terraform.hangar.dev", "-o", "name"], ""), "");
+}
