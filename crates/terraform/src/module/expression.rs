@@ -123,7 +123,7 @@ impl<'a> Scope<'a> {
                 Ok(Term::Map(entries).secret_if(secret))
             }
             Expression::StringTemplate(text) => template::string(self, text),
-            Expression::HeredocTemplate(text) => template::text(self, &text.template),
+            Expression::HeredocTemplate(text) => template::heredoc(self, text),
             Expression::Parenthesis(inner) => self.evaluate(inner.inner()),
             Expression::Variable(name) => match self.bound(name) {
                 Some(term) => Ok(term.clone()),

@@ -1,8 +1,12 @@
 //! Texts with expressions in them.
 
+use std::borrow::Cow;
+
 use hcl_edit::Span as _;
 use hcl_edit::expr::Expression;
-use hcl_edit::template::{Directive, Element, ForDirective, IfDirective, StringTemplate, Strip, Template};
+use hcl_edit::template::{
+    Directive, Element, ForDirective, HeredocTemplate, IfDirective, StringTemplate, Strip, Template,
+};
 
 use super::expression::{Scope, pairs};
 use super::problem::Problem;
@@ -20,9 +24,11 @@ pub fn string(scope: &Scope<'_>, template: &StringTemplate) -> Result<Term, Prob
     text.finish(scope)
 }
 
-pub fn text(scope: &Scope<'_>, template: &Template) -> Result<Term, Problem> {
-    let mut text = Text::default();
-    text.template(scope, template, Trim::default())?;
+/// Text between two markers. The parser takes the indentation off its own lines, but not off those in directives.
+pub fn heredoc(scope: &Scope<'_>, heredoc: &HeredocTemplate) -> Result<Term, Problem> {
+    let indent = format!("\n{}", " ".repeat(heredoc.indent().unwrap_or_default()));
+    let mut text = Text { indent: Some(indent).filter(|indent| indent.len() > 1), ..Text::default() };
+    text.template(scope, &heredoc.template, Trim::default())?;
     text.finish(scope)
 }
 
@@ -57,6 +63,10 @@ fn strips(element: &Element) -> (bool, bool) {
 struct Text {
     text: String,
     secret: bool,
+    /// What is taken off lines in directives.
+    indent: Option<String>,
+    /// How many directives this is in.
+    depth: usize,
 }
 
 impl Text {
@@ -80,7 +90,11 @@ impl Text {
                         None => trim.start,
                     };
                     let end = elements.get(at + 1).map_or(trim.end, |next| strips(next).0);
-                    let mut text = literal.value().as_str();
+                    let text = match &self.indent {
+                        Some(indent) if self.depth > 0 => Cow::from(literal.value().replace(indent, "\n")),
+                        _ => Cow::from(literal.value()),
+                    };
+                    let mut text = text.as_ref();
                     if start {
                         text = text.trim_start();
                     }
@@ -90,10 +104,14 @@ impl Text {
                     self.push(scope, text)?;
                 }
                 Element::Interpolation(one) => self.expression(scope, &one.expr)?,
-                Element::Directive(directive) => match &**directive {
-                    Directive::If(one) => self.choice(scope, one)?,
-                    Directive::For(one) => self.repetition(scope, one)?,
-                },
+                Element::Directive(directive) => {
+                    self.depth += 1;
+                    match &**directive {
+                        Directive::If(one) => self.choice(scope, one)?,
+                        Directive::For(one) => self.repetition(scope, one)?,
+                    }
+                    self.depth -= 1;
+                }
             }
         }
         Ok(())

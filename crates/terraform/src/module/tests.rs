@@ -88,6 +88,8 @@ fn expressions() {
     check("path.module", json!("."));
     check("nonsensitive(var.password)", json!("hunter22"));
     check("<<-EOT\n  one\n    two\n  EOT", json!("one\n  two\n"));
+    let listed = "<<-EOT\n    %{ for one in var.list ~}\n    - ${one}\n      %{ endfor ~}\n    .\n  EOT";
+    check(listed, json!("- a\n  - b\n  - c\n  .\n"));
 }
 
 #[test]
