@@ -1,5 +1,5 @@
 //! Load on a PostgreSQL that is already there, through two replicas, with what it costs:
-//! `cargo run --release -p store-postgres --example load -- ADDRESS [WRITERS] [SECONDS]`.
+//! `cargo run --release -p store-postgres --example throughput -- ADDRESS [WRITERS] [SECONDS]`.
 //!
 //! Every writer updates objects of its own, of two kilobytes, in one of sixteen tenants, through one replica; the other
 //! follows all tenants. Makes a schema `hangar_load`, and drops nothing: do that when you are done.
