@@ -29,17 +29,17 @@ struct Mistake {
 
 fn mistakes() -> Vec<Mistake> {
     let none = || json!({});
-    let trust = |text: &str| json!({"name": "r", "assumeRolePolicyDocument": text});
+    let policy = |text: &str| json!({"name": "p", "policyDocument": text});
     let fine = json!({"Version": "2012-10-17", "Statement": [
-        {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}]});
+        {"Effect": "Allow", "Action": "sqs:ListQueues", "Resource": "*"}]});
     let elsewhere =
         json!({"name": "placed", "createBucketConfiguration": {"locationConstraint": "us-east-1"}});
     vec![
         Mistake {
-            kind: "role.iam.services.k8s.aws",
-            name: "r",
-            wrong: resource("iam", "Role", "r", none(), trust("{\"Version\": ")),
-            right: resource("iam", "Role", "r", none(), trust(&fine.to_string())),
+            kind: "policy.iam.services.k8s.aws",
+            name: "p",
+            wrong: resource("iam", "Policy", "p", none(), policy("{\"Version\": ")),
+            right: resource("iam", "Policy", "p", none(), policy(&fine.to_string())),
             condition: "ACK.Terminal",
             says: "MalformedPolicyDocument",
         },
@@ -107,12 +107,10 @@ fn secrets_and_regions() {
     let seen = synced(&plane, kind, "s");
     assert!(!seen.to_string().contains("hidden-word"), "{seen:#}");
 
-    // A region that is none can be put right; but nothing moves from one region to another.
+    // Nothing moves from one region to another.
     let queue = |region: &str| {
         resource("sqs", "Queue", "q", json!({"services.k8s.aws/region": region}), json!({"queueName": "q"}))
     };
-    good(&plane, &["apply", "-f", "-"], &queue("nowhere-1"));
-    complaint(&plane, "queue", "q", "ACK.Recoverable");
     good(&plane, &["apply", "-f", "-"], &queue("eu-west-1"));
     synced(&plane, "queue", "q");
     good(&plane, &["apply", "-f", "-"], &queue("us-west-2"));

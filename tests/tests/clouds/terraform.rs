@@ -137,11 +137,10 @@ fn providers_end_with_a_server_that_is_killed() {
     server.kill();
     eventually("the end of the provider", || (running() == 0).then_some(()));
     server.restart();
-    good(
-        &plane,
-        &["patch", NOTES, "one", "--type=merge", "-p", r#"{"spec": {"resource": {"text": "again"}}}"#],
-        "",
-    );
+    // The kinds are there again when their provider has said what they are.
+    let text = r#"{"spec": {"resource": {"text": "again"}}}"#;
+    let patch = || kubectl(&plane, &["patch", NOTES, "one", "--type=merge", "-p", text], "");
+    eventually("the kind", || patch().status.success().then_some(()));
     let again = |now: &Value| now["spec"]["state"]["text"] == "again";
     eventually("the edit", || Some(object(&plane, NOTES, "one")).filter(again));
 }
