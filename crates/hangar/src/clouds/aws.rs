@@ -231,7 +231,7 @@ impl AwsOptions {
     fn kinds(&self) -> anyhow::Result<Vec<objects::CompactString>> {
         let mut all = Vec::new();
         for name in &self.reconcile_resources {
-            let found = named(name).with_context(|| format!("--reconcile-resources {name:?}"))?;
+            let found = named(name).context("--reconcile-resources")?;
             all.extend(found.into_iter().map(|kind| resource(kind).into()));
         }
         Ok(all)
@@ -363,10 +363,10 @@ mod tests {
                 reconcile_resources: names.iter().map(|name| (*name).to_owned()).collect(),
                 ..AwsOptions::default()
             };
-            options.kinds().map(|kinds| kinds.len()).map_err(|error| error.to_string())
+            options.kinds().map(|kinds| kinds.len()).map_err(|error| format!("{error:#}"))
         };
         assert_eq!(of(&["Bucket"]), Ok(1));
         assert_eq!(of(&["buckets.s3.services.k8s.aws", "Queue"]), Ok(2));
-        assert_eq!(of(&["Bukket"]), Err("--reconcile-resources \"Bukket\" is no kind of AWS".to_owned()));
+        assert_eq!(of(&["Bukket"]), Err("--reconcile-resources: \"Bukket\" is no kind of AWS".to_owned()));
     }
 }
