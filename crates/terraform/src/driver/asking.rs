@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use objects::{Value as Json, meta};
-use provision::{Change, Failure, Observed, OperationType, Readiness};
+use provision::{Change, Failure, Observed, OperationType, Readiness, intent};
 use serde_json::json;
 
 use super::kept::{Kept, KeptResource, Place};
@@ -57,8 +57,10 @@ impl Terraform {
     ) -> Result<(Kept, Option<State>), Failure> {
         let connection = subject.connection;
         let mut kept = self.load(subject).await?;
-        if kept.resource.is_none() && kept.deposed.is_some() {
-            // Nothing came of what was to be made before it went, or a user says so.
+        let open = meta::annotation(subject.object, intent::ANNOTATION).is_some();
+        if kept.resource.is_none() && kept.deposed.is_some() && !open {
+            // Nothing came of what was to be made before it went, or a user says so. While the intent is open nobody
+            // knows, and who only looks must not decide it.
             kept = kept.restored();
             self.keep(subject, &kept).await?;
         }

@@ -369,10 +369,15 @@ impl Driver for Terraform {
         }
         let secrets = Self::secrets(subject).await?;
         if let Some(state) = self.import(subject, &secrets).await? {
-            // A user found it and says which one it is.
-            let token = Some(intent.token.clone());
-            self.settle(subject, &kept, &state, token, false, &secrets).await?;
-            return Ok(Recovery::Made(telling::record(subject, &state)));
+            let record = telling::record(subject, &state);
+            // The object still names what is to be replaced; that is not what was made in its place.
+            let replaced = |deposed: &Json| deposed["id"] == record.spec["resource"]["id"];
+            if !intent.deposed.as_ref().is_some_and(replaced) {
+                // A user found it and says which one it is.
+                let token = Some(intent.token.clone());
+                self.settle(subject, &kept, &state, token, false, &secrets).await?;
+                return Ok(Recovery::Made(record));
+            }
         }
         let type_name = &connection.type_name;
         Ok(Recovery::Unknown(format!(
