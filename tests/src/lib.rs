@@ -4,13 +4,14 @@
 //! log free of errors and its exit clean, or fails. [`Kubectl`] is every version of kubectl on the machine;
 //! [`Transcript`] is what a person types and what they must see. [`ControlPlane`] is one of many on a
 //! server. [`Client`] speaks HTTP for what no kubectl would say. A server stores in what its test binary stands for
-//! ([`Engine`]), and others can serve beside it from the same [`Database`].
+//! ([`Engine`]), and others can serve beside it from the same [`Database`]. [`chance`] is what differs from run to run.
 //!
 //! Not here: anything of Hangar's own crates. These tests know what is public: the binary, the wire, the files.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 #![allow(clippy::print_stdout, reason = "what is skipped is said")]
 
+pub mod chance;
 mod client;
 mod control_plane;
 mod database;

@@ -106,15 +106,7 @@ async fn main() {
 fn open(directory: &Path) -> Arc<Engine> {
     std::fs::create_dir_all(directory).unwrap();
     let store: Arc<dyn Store> = Arc::new(Embedded::open(directory, Default::default()).unwrap());
-    let config = Config {
-        hosting: "host".into(),
-        data_key: [7; 32],
-        serving_authority: "-----BEGIN CERTIFICATE-----\n".into(),
-        address: ([127, 0, 0, 1], 6443).into(),
-        limits: Default::default(),
-        admin_token: None,
-        audit: None,
-    };
+    let config = Config::new("host", [7; 32], "-----BEGIN CERTIFICATE-----\n", ([127, 0, 0, 1], 6443));
     Engine::new(store, config)
 }
 

@@ -36,6 +36,26 @@ pub struct Config {
     pub audit: Option<audit::Log>,
 }
 
+impl Config {
+    /// What has to be said; the usual limits, nobody with a token, and no audit.
+    pub fn new(
+        hosting: impl Into<CompactString>,
+        data_key: [u8; 32],
+        serving_authority: impl Into<String>,
+        address: impl Into<std::net::SocketAddr>,
+    ) -> Config {
+        Config {
+            hosting: hosting.into(),
+            data_key,
+            serving_authority: serving_authority.into(),
+            address: address.into(),
+            limits: Limits::default(),
+            admin_token: None,
+            audit: None,
+        }
+    }
+}
+
 /// The name of the store that has the hosting control plane.
 pub const DEFAULT_STORE: &str = "default";
 

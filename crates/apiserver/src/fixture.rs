@@ -28,15 +28,8 @@ impl Fixture {
 
     pub async fn audited(directory: TempDir, audit: Option<audit::Log>) -> Fixture {
         let store: Arc<dyn Store> = Arc::new(Embedded::open(directory.path(), Default::default()).unwrap());
-        let config = Config {
-            hosting: HOST.into(),
-            data_key: [7; 32],
-            serving_authority: "-----BEGIN CERTIFICATE-----\n".into(),
-            address: ([127, 0, 0, 1], 6443).into(),
-            limits: Default::default(),
-            admin_token: None,
-            audit,
-        };
+        let config = Config::new(HOST, [7; 32], "-----BEGIN CERTIFICATE-----\n", ([127, 0, 0, 1], 6443));
+        let config = Config { audit, ..config };
         let engine = Engine::new(store, config);
         for name in [HOST, "a"] {
             engine.create_control_plane(name).await.map_err(|failure| failure.0).unwrap();

@@ -87,15 +87,7 @@ mod tests {
 
     /// Another server on the fixture's store.
     fn beside(fixture: &Fixture) -> Arc<Engine> {
-        let config = Config {
-            hosting: HOST.into(),
-            data_key: [7; 32],
-            serving_authority: "-----BEGIN CERTIFICATE-----\n".into(),
-            address: ([127, 0, 0, 1], 6444).into(),
-            limits: Default::default(),
-            admin_token: None,
-            audit: None,
-        };
+        let config = Config::new(HOST, [7; 32], "-----BEGIN CERTIFICATE-----\n", ([127, 0, 0, 1], 6444));
         Engine::new(fixture.engine.store.clone(), config)
     }
 

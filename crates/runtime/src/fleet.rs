@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use auth::user::UserInfo;
+use auth::user::{MASTERS, UserInfo};
 use http::HeaderValue;
 use objects::{CompactString, Value};
 use store::{Key, Position};
@@ -19,6 +19,14 @@ pub struct Identity {
     pub user: Arc<UserInfo>,
     /// What its writes are tracked by.
     pub agent: HeaderValue,
+}
+
+impl Identity {
+    /// Somebody who may do everything.
+    pub fn administrator(name: &str, agent: &'static str) -> Identity {
+        let user = Arc::new(UserInfo::new(name, [MASTERS]).authenticated());
+        Identity { user, agent: HeaderValue::from_static(agent) }
+    }
 }
 
 #[derive(thiserror::Error, Debug)]

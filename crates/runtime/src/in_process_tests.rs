@@ -15,15 +15,7 @@ fn store() -> (TempDir, Arc<dyn Store>) {
 }
 
 fn config() -> Config {
-    Config {
-        hosting: "host".into(),
-        data_key: [7; 32],
-        serving_authority: String::new(),
-        address: ([127, 0, 0, 1], 6443).into(),
-        limits: Default::default(),
-        admin_token: None,
-        audit: None,
-    }
+    Config::new("host", [7; 32], String::new(), ([127, 0, 0, 1], 6443))
 }
 
 async fn next(feed: &mut Stream) -> Option<Event> {

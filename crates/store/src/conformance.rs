@@ -24,6 +24,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 
+use crate::cached::{self, Cached};
 use crate::{
     Change, Delivery, Entry, Event, Expect, Key, Operation, Revision, Scope, Store, TenantId, Watch,
     WatchError,
@@ -44,6 +45,26 @@ pub trait Harness: Send + Sync + 'static {
     /// copy anew, beyond the source.
     fn forks_keep_revisions(&self) -> bool {
         true
+    }
+}
+
+/// An engine whose reads are answered from memory wherever they can be.
+pub struct FromMemory<H>(pub H);
+
+#[async_trait]
+impl<H: Harness> Harness for FromMemory<H> {
+    async fn open(&self) -> Arc<dyn Store> {
+        // Copies at the first read, and waits for the copy however slow the machine is.
+        let options = cached::Options { passes: 0, patience: Duration::from_secs(20), ..Default::default() };
+        Arc::new(Cached::new(self.0.open().await, options))
+    }
+
+    async fn second(&self) -> Option<Arc<dyn Store>> {
+        Some(self.open().await)
+    }
+
+    fn forks_keep_revisions(&self) -> bool {
+        self.0.forks_keep_revisions()
     }
 }
 

@@ -25,3 +25,4 @@ pub mod schema;
 pub mod shape;
 pub mod source;
 pub mod value;
+mod web;

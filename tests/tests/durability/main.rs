@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use end_to_end::{Client, Engine, Server};
+use end_to_end::{Client, Engine, Server, chance};
 use history::History;
 use kinds::{CHARGED, Kind, NAMESPACES, Owners, Place, SELECTOR, Version};
 use rand::rngs::StdRng;
@@ -38,9 +38,7 @@ const REMEMBERED: usize = 2_000;
 
 #[test]
 fn killed_at_any_moment() {
-    let seed: u64 = from_environment("HANGAR_SEED").unwrap_or_else(rand::random);
-    println!("seed {seed}; repeat with HANGAR_SEED={seed}");
-    let mut rng = StdRng::seed_from_u64(seed);
+    let mut rng = chance::seeded();
     let mut test = Test::start(&mut rng);
     let (mut kills, wanted) = (0, kills_wanted());
     while kills < wanted {
@@ -64,11 +62,7 @@ fn killed_at_any_moment() {
 
 fn kills_wanted() -> usize {
     let usual = if Engine::of_this_test() == Engine::Embedded { KILLS } else { KILLS_ON_DATABASES };
-    from_environment("HANGAR_KILLS").map_or(usual, |kills| kills as usize)
-}
-
-fn from_environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    chance::kills_wanted(usual)
 }
 
 struct Test {

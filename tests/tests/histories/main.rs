@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use client::{Recorder, Register};
 use end_to_end::linearizable::{Operation, is_linearizable};
-use end_to_end::{Client, Engine, Server};
+use end_to_end::{Client, Engine, Server, chance};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -50,10 +50,8 @@ enum Trouble {
 }
 
 fn run(engine: Engine, count: usize, troubles: &[Trouble]) {
-    let seed = from_environment("HANGAR_SEED").unwrap_or_else(rand::random);
-    println!("seed {seed}; repeat with HANGAR_SEED={seed}");
-    let mut rng = StdRng::seed_from_u64(seed);
-    let rounds = if from_environment("HANGAR_LONG") == Some(1) { MANY_ROUNDS } else { ROUNDS };
+    let mut rng = chance::seeded();
+    let rounds = if chance::is_long() { MANY_ROUNDS } else { ROUNDS };
     let first = Server::start_on(engine);
     let others: Vec<Server> = (1..count).map(|_| first.beside()).collect();
     let servers: Vec<Mutex<Server>> = [first].into_iter().chain(others).map(Mutex::new).collect();
@@ -68,10 +66,6 @@ fn run(engine: Engine, count: usize, troubles: &[Trouble]) {
     }
     println!("{engine:?}: {rounds} rounds, {answered} answers, {unanswered} requests without one");
     assert!(answered > rounds * REGISTERS * 10, "too few answers to prove anything");
-}
-
-fn from_environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
 /// The histories of new registers, used by all clients through all servers while those are in trouble.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use end_to_end::chance::{self, SetWhenDropped};
 use end_to_end::{Client, Server};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -22,19 +23,8 @@ const FILLERS: usize = 8;
 /// The last object, after which there is nothing to wait for.
 pub const FENCE: &str = "fence";
 
-pub fn seeded() -> StdRng {
-    let seed: u64 = from_environment("HANGAR_SEED").unwrap_or_else(rand::random);
-    println!("seed {seed}; repeat with HANGAR_SEED={seed}");
-    StdRng::seed_from_u64(seed)
-}
-
 pub fn kills_wanted() -> usize {
-    let usual = if from_environment("HANGAR_LONG") == Some(1) { MANY } else { FEW };
-    from_environment("HANGAR_KILLS").map_or(usual, |kills| kills as usize)
-}
-
-pub fn from_environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    chance::kills_wanted(if chance::is_long() { MANY } else { FEW })
 }
 
 /// A control plane through one server or several.
@@ -141,14 +131,6 @@ impl Load {
             count(|writer| writer.refused),
             count(|writer| writer.cut),
         );
-    }
-}
-
-struct SetWhenDropped<'a>(&'a AtomicBool);
-
-impl Drop for SetWhenDropped<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
     }
 }
 

@@ -15,8 +15,9 @@ mod writers;
 
 use std::time::Duration;
 
+use end_to_end::chance::{from_environment, seeded};
 use end_to_end::{Engine, Server};
-use load::{Load, from_environment, seeded};
+use load::Load;
 use rand::RngExt;
 use several::Stores;
 

@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use end_to_end::{Client, Engine, Server, Watch};
+use end_to_end::{Client, Engine, Server, Watch, chance};
 use serde_json::{Value, json};
 
-use crate::load::from_environment;
 use crate::writers::{MAPS, revision};
 
 /// Clients that write, and as many that watch; the first is what is tested every time.
@@ -40,8 +39,8 @@ fn on_etcd() {
 }
 
 fn churn(engine: Engine, servers: usize) {
-    let wanted = from_environment("HANGAR_CHURN").map(|clients| vec![clients as usize]);
-    let usual = if from_environment("HANGAR_LONG") == Some(1) { &SIZES[..] } else { &SIZES[..1] };
+    let wanted = chance::from_environment("HANGAR_CHURN").map(|clients| vec![clients as usize]);
+    let usual = if chance::is_long() { &SIZES[..] } else { &SIZES[..1] };
     for clients in wanted.unwrap_or_else(|| usual.to_vec()) {
         churn_of(engine, servers, clients);
     }

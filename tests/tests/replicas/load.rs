@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use end_to_end::chance::{self, SetWhenDropped};
 use end_to_end::{Client, Engine, Server};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -20,19 +21,8 @@ const FEW: usize = 3;
 const MANY: usize = 100;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub fn seeded() -> StdRng {
-    let seed: u64 = from_environment("HANGAR_SEED").unwrap_or_else(rand::random);
-    println!("seed {seed}; repeat with HANGAR_SEED={seed}");
-    StdRng::seed_from_u64(seed)
-}
-
 pub fn kills_wanted() -> usize {
-    let usual = if from_environment("HANGAR_LONG") == Some(1) { MANY } else { FEW };
-    from_environment("HANGAR_KILLS").map_or(usual, |kills| kills as usize)
-}
-
-pub fn from_environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    chance::kills_wanted(if chance::is_long() { MANY } else { FEW })
 }
 
 pub fn between(rng: &mut StdRng, milliseconds: Range<u64>) -> Duration {
@@ -193,14 +183,6 @@ impl Load {
             median_delay: at(50).unwrap_or_default(),
             p99_delay: at(99).unwrap_or_default(),
         }
-    }
-}
-
-struct SetWhenDropped<'a>(&'a AtomicBool);
-
-impl Drop for SetWhenDropped<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
     }
 }
 

@@ -17,7 +17,8 @@ mod writers;
 use std::time::Duration;
 
 use end_to_end::Engine;
-use load::{Fleet, Load, between, kills_wanted, seeded};
+use end_to_end::chance::seeded;
+use load::{Fleet, Load, between, kills_wanted};
 
 /// Each case on each engine that several can share.
 macro_rules! on_both {

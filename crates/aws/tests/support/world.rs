@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Config, Engine as Server};
-use auth::user::{MASTERS, UserInfo};
 use aws::client::{CallError, Client, Http};
 use aws::credentials::Provider;
 use aws::driver::{AwsDriver, Settings};
 use aws::{crd, endpoint, kinds, model};
-use http::{HeaderValue, Method, Request};
+use http::{Method, Request};
 use parking_lot::Mutex;
 use provision::dialect::ack::place::Defaults;
 use provision::{Engine, Limits, Metrics, intent, policies};
@@ -78,22 +77,11 @@ impl World {
     pub async fn at(emulator: Arc<Emulator>, of_kinds: &[Kind], tuning: Tuning) -> World {
         let directory = TempDir::new().unwrap();
         let store: Arc<dyn Store> = Arc::new(Embedded::open(directory.path(), Default::default()).unwrap());
-        let config = Config {
-            hosting: "host".into(),
-            data_key: [7; 32],
-            serving_authority: "-----BEGIN CERTIFICATE-----\n".into(),
-            address: ([127, 0, 0, 1], 6443).into(),
-            limits: Default::default(),
-            admin_token: None,
-            audit: None,
-        };
+        let config = Config::new("host", [7; 32], "-----BEGIN CERTIFICATE-----\n", ([127, 0, 0, 1], 6443));
         let server = Server::new(store, config);
         server.create_control_plane("a").await.map_err(|failure| failure.0).unwrap();
         let fleet = Arc::new(InProcessFleet::with_cursor(server.clone(), "_clouds"));
-        let identity = Identity {
-            user: Arc::new(UserInfo::new("admin", [MASTERS]).authenticated()),
-            agent: HeaderValue::from_static("test"),
-        };
+        let identity = Identity::administrator("admin", "test");
         let kube = fleet.client("a", &identity);
         let services: BTreeSet<&str> = of_kinds.iter().map(|(service, _)| *service).collect();
         let services: Vec<&str> = services.into_iter().collect();

@@ -3,9 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Config, Engine};
-use auth::user::UserInfo;
 use futures::StreamExt;
-use http::HeaderValue;
 use objects::Value;
 use runtime::{Fleet, Handle, Identity, InProcessFleet, Options, Runtime};
 use serde_json::json;
@@ -34,15 +32,7 @@ struct Running {
 
 fn open(directory: &Path) -> (Arc<dyn Store>, Arc<Engine>) {
     let store: Arc<dyn Store> = Arc::new(Embedded::open(directory, Default::default()).unwrap());
-    let config = Config {
-        hosting: "host".into(),
-        data_key: [7; 32],
-        serving_authority: "-----BEGIN CERTIFICATE-----\n".into(),
-        address: ([127, 0, 0, 1], 6443).into(),
-        limits: Default::default(),
-        admin_token: None,
-        audit: None,
-    };
+    let config = Config::new("host", [7; 32], "-----BEGIN CERTIFICATE-----\n", ([127, 0, 0, 1], 6443));
     (store.clone(), Engine::new(store, config))
 }
 
@@ -122,10 +112,7 @@ impl Fixture {
 
     pub async fn plane_of(&self, engine: &Arc<Engine>, name: &str) -> Plane {
         let id = engine.planes.find(name).await.unwrap().unwrap().id;
-        let identity = Identity {
-            user: Arc::new(UserInfo::new("admin", [auth::user::MASTERS]).authenticated()),
-            agent: HeaderValue::from_static("test"),
-        };
+        let identity = Identity::administrator("admin", "test");
         let fleet = Arc::new(InProcessFleet::new(engine.clone()));
         let client = fleet.client(name, &identity);
         Plane { name: name.to_owned(), client, id, fleet, store: self.store.clone() }

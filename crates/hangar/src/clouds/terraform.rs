@@ -17,8 +17,6 @@ use anyhow::Context;
 use apiserver::catalog::Offer;
 use apiserver::{Engine, Engines};
 use async_trait::async_trait;
-use auth::user::{MASTERS, UserInfo};
-use http::HeaderValue;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use objects::{CompactString, meta};
 use provision::{Failure, Limits, Metrics, Preview, Reviewing, Settings};
@@ -65,10 +63,7 @@ pub async fn start(
     wanted: Wanted,
     stop: CancellationToken,
 ) -> anyhow::Result<Running> {
-    let identity = Identity {
-        user: Arc::new(UserInfo::new("hangar:terraform", [MASTERS]).authenticated()),
-        agent: HeaderValue::from_static("hangar"),
-    };
+    let identity = Identity::administrator("hangar:terraform", "hangar");
     let engine = engines.default_store();
     let fleet = InProcessFleet::with_cursor(engine.clone(), CURSOR);
     define(fleet.client(&wanted.hosting, &identity)).await?;

@@ -68,15 +68,7 @@ impl World {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = Listener::bind(any, Arc::new(certificate), options).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let config = Config {
-            hosting: "host".into(),
-            data_key: [7; 32],
-            serving_authority: serving.certificate_pem(),
-            address,
-            limits: Default::default(),
-            admin_token: None,
-            audit: None,
-        };
+        let config = Config::new("host", [7; 32], serving.certificate_pem(), address);
         let engine = Engine::new(store, config);
         let stop = CancellationToken::new();
         tokio::spawn(listener.serve(ApiServer::new(engine.clone()), stop.clone()));

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use apiserver::{Config, Engine as Server};
 use async_trait::async_trait;
-use auth::user::UserInfo;
 use futures::StreamExt;
-use http::{HeaderValue, Method, Request};
+use http::{Method, Request};
 use objects::{CompactString, Value, meta};
 use runtime::{
     Controller, Cursor, Fleet, FleetError, Identity, InProcessFleet, Key, Kinds, Options, Position, Runtime,
@@ -117,15 +116,7 @@ impl Fixture {
     pub async fn new() -> Fixture {
         let directory = TempDir::new().unwrap();
         let store: Arc<dyn Store> = Arc::new(Embedded::open(directory.path(), Default::default()).unwrap());
-        let config = Config {
-            hosting: "host".into(),
-            data_key: [7; 32],
-            serving_authority: "-----BEGIN CERTIFICATE-----\n".into(),
-            address: ([127, 0, 0, 1], 6443).into(),
-            limits: Default::default(),
-            admin_token: None,
-            audit: None,
-        };
+        let config = Config::new("host", [7; 32], "-----BEGIN CERTIFICATE-----\n", ([127, 0, 0, 1], 6443));
         let server = Server::new(store.clone(), config);
         server.create_control_plane("a").await.map_err(|failure| failure.0).unwrap();
         let cloud = Arc::new(Cloud::default());
@@ -133,10 +124,7 @@ impl Fixture {
             inner: InProcessFleet::with_cursor(server.clone(), "_clouds"),
             cloud: cloud.clone(),
         });
-        let identity = Identity {
-            user: Arc::new(UserInfo::new("admin", [auth::user::MASTERS]).authenticated()),
-            agent: HeaderValue::from_static("test"),
-        };
+        let identity = Identity::administrator("admin", "test");
         let client = fleet.inner.client("a", &identity);
         let metrics = Arc::new(Metrics::default());
         let engine = Self::engine(&cloud, &metrics);

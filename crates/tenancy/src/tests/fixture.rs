@@ -44,15 +44,8 @@ async fn open(directory: &Path) -> (Arc<dyn Store>, Arc<Engine>, CancellationTok
     let doors = Doors { domain: settings().domain, hosting: "host".into() };
     let options = listener::Options { doors, max_connections: 1_000 };
     let socket = Listener::bind(([127, 0, 0, 1], 0).into(), Arc::new(certificate), options).await.unwrap();
-    let config = Config {
-        hosting: "host".into(),
-        data_key: rand::random(),
-        serving_authority: authority.certificate_pem(),
-        address: socket.local_addr().unwrap(),
-        limits: Default::default(),
-        admin_token: None,
-        audit: Default::default(),
-    };
+    let config =
+        Config::new("host", rand::random(), authority.certificate_pem(), socket.local_addr().unwrap());
     let engine = Engine::new(store.clone(), config);
     let stop = CancellationToken::new();
     tokio::spawn(socket.serve(ApiServer::new(engine.clone()), stop.clone()));

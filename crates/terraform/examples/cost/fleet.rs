@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use apiserver::catalog::Offer;
 use apiserver::{Config, Engine as Server};
-use auth::user::{MASTERS, UserInfo};
 use futures::StreamExt;
-use http::{HeaderValue, Request};
+use http::Request;
 use provision::{Engine, Limits, Metrics, Settings};
 use runtime::{Fleet, Identity, InProcessFleet, Options, Runtime};
 use serde_json::{Value, json};
@@ -27,21 +26,12 @@ const THINGS: &str = "/apis/thing.shelf.kubeform.com/v1alpha1/namespaces/default
 fn server(directory: &Path) -> Arc<Server> {
     std::fs::create_dir_all(directory).unwrap();
     let store: Arc<dyn Store> = Arc::new(Embedded::open(directory, Default::default()).unwrap());
-    let config = Config {
-        hosting: "host".into(),
-        data_key: [7; 32],
-        serving_authority: "-----BEGIN CERTIFICATE-----\n".into(),
-        address: ([127, 0, 0, 1], 6443).into(),
-        limits: Default::default(),
-        admin_token: None,
-        audit: None,
-    };
+    let config = Config::new("host", [7; 32], "-----BEGIN CERTIFICATE-----\n", ([127, 0, 0, 1], 6443));
     Server::new(store, config)
 }
 
 fn client(fleet: &InProcessFleet, tenant: &str) -> kube::Client {
-    let user = Arc::new(UserInfo::new("admin", [MASTERS]).authenticated());
-    fleet.client(tenant, &Identity { user, agent: HeaderValue::from_static("cost") })
+    fleet.client(tenant, &Identity::administrator("admin", "cost"))
 }
 
 async fn serve(pool: &Pool, server: &Server, launch: Launch, digest: &str) -> Arc<Registry> {

@@ -1,6 +1,6 @@
 //! A state behind a web server, as Terraform's backend `http` speaks to it.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,10 +8,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use md5::{Digest, Md5};
 use objects::Value as Json;
 use prost::bytes::Bytes;
@@ -19,24 +15,12 @@ use provision::Failure;
 use serde::Deserialize;
 
 use super::{Access, Backend, Held, Lock, away, locked, settings};
+use crate::web;
 
 const NAME: &str = "http";
 const PATIENCE: Duration = Duration::from_secs(30);
 /// More than any state should have.
 const LARGEST: usize = 64 << 20;
-
-type Web = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
-
-/// One for all: connections are kept for the next look.
-static WEB: LazyLock<Result<Web, String>> = LazyLock::new(|| {
-    let connector = hyper_rustls::HttpsConnectorBuilder::new()
-        .with_provider_and_native_roots(rustls::crypto::aws_lc_rs::default_provider())
-        .map_err(|error| error.to_string())?
-        .https_or_http()
-        .enable_http1()
-        .build();
-    Ok(Client::builder(TokioExecutor::new()).build(connector))
-});
 
 #[derive(Clone, Deserialize)]
 struct Settings {
@@ -64,7 +48,7 @@ impl Http {
         address: &str,
         body: Option<Vec<u8>>,
     ) -> Result<(StatusCode, Bytes), Failure> {
-        let web = WEB.as_ref().map_err(|error| away(NAME, error))?;
+        let web = web::client().map_err(|error| away(NAME, error))?;
         let method = Method::from_bytes(method.as_bytes()).map_err(|error| away(NAME, error))?;
         let mut request = Request::builder().method(method).uri(address);
         if let Some(user) = self.0.username.as_deref().filter(|user| !user.is_empty()) {

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
+use http_body_util::{BodyExt, Limited};
 use prost::bytes::Bytes;
 use serde::Deserialize;
 
 use super::{SourceError, Version, Wanted, archive, blocking, check, hashes, platform, unreadable};
+use crate::web;
 
 /// What a web server may say about versions, and how large an archive may be.
 const LARGEST_INDEX: usize = 8 << 20;
@@ -252,13 +251,7 @@ async fn get_json<T: serde::de::DeserializeOwned>(
 
 /// What is at a URL; nothing if there is nothing.
 async fn get(url: &str, most: usize) -> Result<Option<Bytes>, SourceError> {
-    let connector = hyper_rustls::HttpsConnectorBuilder::new()
-        .with_provider_and_native_roots(rustls::crypto::aws_lc_rs::default_provider())
-        .map_err(|error| unreadable(&url, &error))?
-        .https_or_http()
-        .enable_http1()
-        .build();
-    let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build(connector);
+    let client = web::client().map_err(|error| unreadable(&url, error))?;
     let mut target = url.to_owned();
     let asked = async {
         for _ in 0..MOST_REDIRECTS {

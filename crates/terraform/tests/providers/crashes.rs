@@ -3,36 +3,7 @@
 use serde_json::json;
 
 use super::plane::*;
-
-/// What is done to a thing, and what must be the case afterwards: how many things, and of which size.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Step {
-    Create,
-    Update,
-    Replace,
-    Delete,
-}
-
-async fn act(plane: &Plane, step: Step) {
-    match step {
-        Step::Create => drop(plane.thing("one", json!({"resource": {"name": "one", "size": 1}})).await),
-        Step::Update => drop(plane.patch(THINGS, "one", json!({"spec": {"resource": {"size": 2}}})).await),
-        Step::Replace => {
-            drop(plane.patch(THINGS, "one", json!({"spec": {"resource": {"name": "two"}}})).await)
-        }
-        Step::Delete => plane.delete(THINGS, "one").await,
-    }
-}
-
-async fn prepared(step: Step) -> Plane {
-    let plane = Plane::new().await;
-    plane.provider_secret().await;
-    if step != Step::Create {
-        act(&plane, Step::Create).await;
-        plane.current(THINGS, "one").await;
-    }
-    plane
-}
+use super::steps::{Step, act, prepared};
 
 /// The call that changes something hangs; then we die, and come back to a provider that works.
 #[tokio::test]

@@ -13,5 +13,6 @@ mod objects;
 mod plane;
 mod postgres;
 mod shelf;
+mod steps;
 mod sweep;
 mod world;

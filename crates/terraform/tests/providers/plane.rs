@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use apiserver::catalog::Offer;
 use apiserver::{Config, Engine as Server};
-use auth::user::UserInfo;
-use http::{HeaderValue, Method, Request};
+use http::{Method, Request};
 use objects::{Value as Json, meta};
 use provision::{Engine, Limits, Metrics, Reviewing, Settings};
 use runtime::{Controller, Fleet, Identity, InProcessFleet, Key, Options, Runtime};
@@ -57,15 +56,7 @@ impl Plane {
     async fn with(world: World, provider: Option<(&str, Launch)>) -> Plane {
         let directory = TempDir::new().unwrap();
         let store: Arc<dyn Store> = Arc::new(Embedded::open(directory.path(), Default::default()).unwrap());
-        let config = Config {
-            hosting: "host".into(),
-            data_key: [7; 32],
-            serving_authority: "-----BEGIN CERTIFICATE-----\n".into(),
-            address: ([127, 0, 0, 1], 6443).into(),
-            limits: Default::default(),
-            admin_token: None,
-            audit: None,
-        };
+        let config = Config::new("host", [7; 32], "-----BEGIN CERTIFICATE-----\n", ([127, 0, 0, 1], 6443));
         let server = Server::new(store, config);
         server.create_control_plane("a").await.map_err(|failure| failure.0).unwrap();
         let registry = Arc::new(Registry::default());
@@ -80,10 +71,7 @@ impl Plane {
             });
         }
         let fleet = Arc::new(InProcessFleet::with_cursor(server.clone(), "_clouds"));
-        let identity = Identity {
-            user: Arc::new(UserInfo::new("admin", [auth::user::MASTERS]).authenticated()),
-            agent: HeaderValue::from_static("test"),
-        };
+        let identity = Identity::administrator("admin", "test");
         let client = fleet.client("a", &identity);
         let mut plane =
             Plane { world, registry, server, fleet, client, running: None, _directory: directory };

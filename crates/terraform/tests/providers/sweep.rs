@@ -6,33 +6,15 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 
 use super::plane::*;
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Step {
-    Create,
-    Update,
-    Replace,
-    ReplaceCreateFirst,
-    Delete,
-}
+use super::steps::{Step, act, prepared};
 
 /// At once: the planes mostly wait for a provider to come back.
 const TOGETHER: usize = 6;
 const PATIENCE: Duration = Duration::from_secs(90);
 
-async fn prepared(step: Step) -> Plane {
-    let plane = Plane::new().await;
-    plane.provider_secret().await;
-    if step != Step::Create {
-        act(&plane, Step::Create).await;
-        plane.current(THINGS, "one").await;
-    }
-    if step == Step::ReplaceCreateFirst {
-        let annotations = json!({"hangar.dev/replace-policy": "create-first"});
-        plane.patch(THINGS, "one", json!({"metadata": {"annotations": annotations}})).await;
-        plane.current(THINGS, "one").await;
-    }
-    // Let what follows from it come to rest, so that the calls of the step are its own.
+/// With nothing going on: the calls from now on are the step's own.
+async fn at_rest(step: Step) -> Plane {
+    let plane = prepared(step).await;
     let mut calls = plane.calls();
     loop {
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -44,17 +26,6 @@ async fn prepared(step: Step) -> Plane {
     }
     std::fs::write(plane.world.cloud.path().join("calls"), "").unwrap();
     plane
-}
-
-async fn act(plane: &Plane, step: Step) {
-    match step {
-        Step::Create => drop(plane.thing("one", json!({"resource": {"name": "one", "size": 1}})).await),
-        Step::Update => drop(plane.patch(THINGS, "one", json!({"spec": {"resource": {"size": 2}}})).await),
-        Step::Replace | Step::ReplaceCreateFirst => {
-            drop(plane.patch(THINGS, "one", json!({"spec": {"resource": {"name": "two"}}})).await)
-        }
-        Step::Delete => plane.delete(THINGS, "one").await,
-    }
 }
 
 /// What has to be the case in the end.
@@ -95,7 +66,7 @@ async fn answer(plane: &Plane, object: &Json) {
 
 async fn survives(step: Step, call: usize, fault: &str, with_us: bool) {
     let what = format!("{step:?}, call {call}, {fault}, with us {with_us}");
-    let mut plane = prepared(step).await;
+    let mut plane = at_rest(step).await;
     std::fs::write(plane.world.cloud.path().join("last"), format!("{fault} {call}")).unwrap();
     act(&plane, step).await;
     let began = tokio::time::Instant::now();
@@ -136,7 +107,7 @@ async fn survives(step: Step, call: usize, fault: &str, with_us: bool) {
 
 async fn sweep(step: Step) {
     use futures::StreamExt;
-    let plane = prepared(step).await;
+    let plane = at_rest(step).await;
     act(&plane, step).await;
     plane.until(THINGS, "one", |object| is_done(step, object, &plane.world.things())).await;
     let calls = plane.calls();
