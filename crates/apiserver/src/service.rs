@@ -126,7 +126,7 @@ where
     }
 
     // Is there room for it?
-    let seat = Arc::new(engine.fairness.admit(&plane, &head, &target)?);
+    let seat = Arc::new(engine.fairness.admit(&plane, &head, &target).await?);
 
     // May they?
     stations::authorize::request(engine, &plane, &user, &head, &target, trail).await?;

@@ -36,7 +36,8 @@ use crate::fanout::Hub;
 /// How an embedded store is opened. The defaults suit a server of one machine.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Memory for pages of the database, all connections together, whatever the number of tenants.
+    /// Memory for pages of the database, all connections together, whatever the number of tenants; given back when
+    /// a busy time is over.
     pub cache_bytes: u64,
     /// Memory for events on their way to watches, all watches together.
     pub event_bytes: usize,
@@ -131,6 +132,7 @@ impl Embedded {
         .map_err(|error| unusable(error.to_string()))?;
         let schedule = housekeeping::Schedule {
             directory: directory.to_owned(),
+            readers: readers.clone(),
             progress: options.progress_interval,
             compaction: options.compaction_interval,
             retention: options.retention,

@@ -5,11 +5,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use objects::{Reason, Status};
 use parking_lot::Mutex;
 use store::TenantId;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use crate::call::Head;
 use crate::control_plane::{ControlPlane, Quota};
@@ -21,6 +23,8 @@ use crate::service::Failure;
 pub struct Limits {
     /// Requests being worked on at once, watches not counted.
     pub requests_in_flight: u32,
+    /// Requests beyond those that wait for their turn, in order.
+    pub requests_waiting: u32,
     pub watches: u32,
     /// Requests a second in the long run, and how many may come at once after a quiet time.
     pub requests_per_second: f64,
@@ -30,7 +34,13 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         // In flight as upstream's 400 reads and 200 writes; the rate is far above what a busy cluster asks.
-        Limits { requests_in_flight: 600, watches: 20_000, requests_per_second: 20_000.0, burst: 40_000.0 }
+        Limits {
+            requests_in_flight: 600,
+            requests_waiting: 10_000,
+            watches: 20_000,
+            requests_per_second: 20_000.0,
+            burst: 40_000.0,
+        }
     }
 }
 
@@ -50,9 +60,14 @@ impl Limits {
     }
 }
 
+/// How long a request waits for its turn: as upstream, a quarter of what a request may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+
 struct Share {
-    in_flight: u32,
+    /// Being worked on, or waiting for it.
+    open: u32,
     watches: u32,
+    turns: Arc<Semaphore>,
     tokens: f64,
     at: Instant,
     limits: Limits,
@@ -69,7 +84,7 @@ impl Share {
     /// Whether nothing would be lost with it.
     fn is_idle(&mut self, now: Instant) -> bool {
         self.refill(now);
-        self.in_flight == 0 && self.watches == 0 && self.tokens >= self.limits.burst
+        self.open == 0 && self.watches == 0 && self.tokens >= self.limits.burst
     }
 }
 
@@ -89,6 +104,12 @@ pub struct Seat {
     shards: Arc<[Mutex<HashMap<TenantId, Share>>; SHARDS]>,
     tenant: TenantId,
     watch: bool,
+    /// Watches have none, and neither has whoever watches over the server.
+    turn: Option<OwnedSemaphorePermit>,
+}
+
+fn too_many() -> Failure {
+    Status::new(Reason::TooManyRequests, "Too many requests, please try again later.").retry_after(1).into()
 }
 
 fn shard(tenant: TenantId) -> usize {
@@ -100,41 +121,59 @@ impl Fairness {
         Fairness { limits, shards: Arc::new(std::array::from_fn(|_| Mutex::default())) }
     }
 
-    /// Room for this request, or 429.
-    pub fn admit(&self, plane: &ControlPlane, head: &Head, target: &Target) -> Result<Seat, Failure> {
-        let (tenant, limits) = (plane.id, self.limits.within(&plane.charter.quota));
+    /// Room for this request, as soon as it is its turn; 429 if that would be too long.
+    pub async fn admit(&self, plane: &ControlPlane, head: &Head, target: &Target) -> Result<Seat, Failure> {
         // Whoever watches over the server must be heard when it is full.
         let exempt = matches!(target, Target::Path(path) if path.ends_with('z'));
         let watch = matches!(target, Target::Resource(_)) && head.wants_watch();
+        let limits = self.limits.within(&plane.charter.quota);
+        let (mut seat, turns) = self.enter(plane.id, limits, watch, exempt).ok_or_else(too_many)?;
+        if !watch && !exempt {
+            let turn = timeout(PATIENCE, turns.acquire_owned()).await;
+            seat.turn = Some(turn.ok().and_then(Result::ok).ok_or_else(too_many)?);
+        }
+        Ok(seat)
+    }
+
+    /// Counts a request that comes in, unless there are too many; with what it waits for.
+    fn enter(
+        &self,
+        tenant: TenantId,
+        limits: Limits,
+        watch: bool,
+        exempt: bool,
+    ) -> Option<(Seat, Arc<Semaphore>)> {
         let mut shares = self.shards[shard(tenant)].lock();
         let now = Instant::now();
         if shares.len() > CROWDED && !shares.contains_key(&tenant) {
             shares.retain(|_, share| !share.is_idle(now));
         }
-        let fresh = Share { in_flight: 0, watches: 0, tokens: limits.burst, at: now, limits };
-        let share = shares.entry(tenant).or_insert(fresh);
+        let share = shares.entry(tenant).or_insert_with(|| {
+            let turns = Arc::new(Semaphore::new(limits.requests_in_flight as usize));
+            Share { open: 0, watches: 0, turns, tokens: limits.burst, at: now, limits }
+        });
         share.limits = limits;
         share.refill(now);
         let full = share.tokens < 1.0
             || (watch && share.watches >= limits.watches)
-            || (!watch && share.in_flight >= limits.requests_in_flight);
+            || (!watch && share.open >= limits.requests_in_flight + limits.requests_waiting);
         if full && !exempt {
-            let message = "Too many requests, please try again later.";
-            return Err(Status::new(Reason::TooManyRequests, message).retry_after(1).into());
+            return None;
         }
         share.tokens -= 1.0;
         if watch {
             share.watches += 1;
         } else {
-            share.in_flight += 1;
+            share.open += 1;
         }
-        Ok(Seat { shards: self.shards.clone(), tenant, watch })
+        let turns = share.turns.clone();
+        Some((Seat { shards: self.shards.clone(), tenant, watch, turn: None }, turns))
     }
 
     /// Requests and watches open in a control plane now.
     pub fn open(&self, tenant: TenantId) -> (u32, u32) {
         let shares = self.shards[shard(tenant)].lock();
-        shares.get(&tenant).map_or((0, 0), |share| (share.in_flight, share.watches))
+        shares.get(&tenant).map_or((0, 0), |share| (share.open, share.watches))
     }
 }
 
@@ -145,10 +184,49 @@ impl Drop for Seat {
         if self.watch {
             share.watches -= 1;
         } else {
-            share.in_flight -= 1;
+            share.open -= 1;
         }
         if share.is_idle(Instant::now()) {
             shares.remove(&self.tenant);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TENANT: TenantId = TenantId(7);
+
+    fn fairness() -> (Fairness, Limits) {
+        let limits = Limits { requests_in_flight: 1, requests_waiting: 1, ..Limits::default() };
+        (Fairness::new(limits), limits)
+    }
+
+    #[test]
+    fn who_finds_no_room_to_wait_is_sent_away() {
+        let (fairness, limits) = fairness();
+        let enter = |exempt| fairness.enter(TENANT, limits, false, exempt);
+        let (first, second) = (enter(false).unwrap(), enter(false).unwrap());
+        assert!(enter(false).is_none());
+        assert!(enter(true).is_some(), "whoever watches over the server is heard");
+        drop(second);
+        assert!(enter(false).is_some());
+        drop(first);
+        assert_eq!(fairness.open(TENANT), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn aturn_comes_when_another_one_ends() {
+        let (fairness, limits) = fairness();
+        let (mut first, turns) = fairness.enter(TENANT, limits, false, false).unwrap();
+        first.turn = Some(turns.acquire_owned().await.unwrap());
+        let (second, turns) = fairness.enter(TENANT, limits, false, false).unwrap();
+        let mut turn = Box::pin(turns.acquire_owned());
+        assert!(futures::poll!(&mut turn).is_pending());
+        drop(first);
+        assert!(turn.await.is_ok());
+        drop(second);
+        assert_eq!(fairness.shards[shard(TENANT)].lock().len(), 0, "an idle control plane has no entry");
     }
 }

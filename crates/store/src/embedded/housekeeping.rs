@@ -1,4 +1,5 @@
-//! One thread for what happens from time to time: checkpoints, compaction, the beat of progress deliveries.
+//! One thread for what happens from time to time: checkpoints, compaction, the beat of progress deliveries, and
+//! giving back memory after a busy time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
+use super::readers::Readers;
 use super::schema;
 use super::writer::{Command, Writer};
 use crate::Retention;
@@ -18,11 +20,15 @@ const ROWS_PER_CHECKPOINT: u64 = 2000;
 /// From this many pages (128 MiB) the writer itself makes the log begin anew: while it writes without pause, a
 /// checkpoint beside it never meets the end of the log.
 const LONG_LOG: u64 = 16 * 1024;
+/// Reads, or rows changed, between two beats that count as rest: a lease that is renewed does not keep caches.
+const REST: u64 = 64;
 
 /// The writer's side: says how much was written.
 #[derive(Clone)]
 pub(super) struct Housekeeper {
     send: mpsc::SyncSender<()>,
+    /// Rows changed so far.
+    written: Arc<AtomicU64>,
     /// Rows changed when the last checkpoint was asked for.
     checkpointed: Arc<AtomicU64>,
     /// Pages in the write-ahead log, as the last checkpoint saw them.
@@ -32,6 +38,7 @@ pub(super) struct Housekeeper {
 impl Housekeeper {
     /// Tells how many rows the writer has changed since it was opened.
     pub(super) fn wrote(&self, rows: u64) {
+        self.written.store(rows, Ordering::Relaxed);
         if rows.saturating_sub(self.checkpointed.load(Ordering::Relaxed)) >= ROWS_PER_CHECKPOINT {
             self.checkpointed.store(rows, Ordering::Relaxed);
             // One waiting checkpoint is enough.
@@ -42,6 +49,7 @@ impl Housekeeper {
 
 pub(super) struct Schedule {
     pub directory: PathBuf,
+    pub readers: Arc<Readers>,
     pub progress: Duration,
     pub compaction: Duration,
     pub retention: Retention,
@@ -49,7 +57,15 @@ pub(super) struct Schedule {
 
 pub(super) fn channel() -> (Housekeeper, mpsc::Receiver<()>) {
     let (send, receive) = mpsc::sync_channel(1);
-    (Housekeeper { send, checkpointed: Arc::default(), log_pages: Arc::default() }, receive)
+    (
+        Housekeeper {
+            send,
+            written: Arc::default(),
+            checkpointed: Arc::default(),
+            log_pages: Arc::default(),
+        },
+        receive,
+    )
 }
 
 /// Runs until every [`Housekeeper`] is gone.
@@ -60,9 +76,10 @@ pub(super) fn start(
     hub: Arc<Hub>,
     writer: Writer,
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
-    let log_pages = housekeeper.log_pages.clone();
+    let (log_pages, written) = (housekeeper.log_pages.clone(), housekeeper.written.clone());
     std::thread::Builder::new().name("store-housekeeping".into()).spawn(move || {
         let mut checkpointer = None;
+        let (mut reads, mut writes) = (Activity::default(), Activity::default());
         let (mut beat, mut compaction) = (Instant::now(), Instant::now());
         loop {
             let next = (beat + schedule.progress).min(compaction + schedule.compaction);
@@ -74,6 +91,12 @@ pub(super) fn start(
             if beat.elapsed() >= schedule.progress {
                 beat = Instant::now();
                 hub.beat();
+                if reads.is_over(schedule.readers.reads()) {
+                    schedule.readers.rest();
+                }
+                if writes.is_over(written.load(Ordering::Relaxed)) {
+                    writer.try_send(Command::Rest);
+                }
             }
             if compaction.elapsed() >= schedule.compaction {
                 compaction = Instant::now();
@@ -81,6 +104,25 @@ pub(super) fn start(
             }
         }
     })
+}
+
+/// Whether something that was busy has come to rest, from how often it has happened at each beat.
+#[derive(Default)]
+struct Activity {
+    count: u64,
+    busy: bool,
+}
+
+impl Activity {
+    /// True once after each busy time.
+    fn is_over(&mut self, count: u64) -> bool {
+        let was_busy = self.busy;
+        self.busy |= count.wrapping_sub(self.count) > REST;
+        let over = was_busy && count.wrapping_sub(self.count) <= REST;
+        self.busy &= !over;
+        self.count = count;
+        over
+    }
 }
 
 fn checkpoint(schedule: &Schedule, connection: &mut Option<Connection>, log_pages: &AtomicU64) {
@@ -107,5 +149,18 @@ pub(super) fn restart_log_if_long(connection: &Connection, housekeeper: &Houseke
     housekeeper.log_pages.store(0, Ordering::Relaxed);
     if let Err(error) = connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())) {
         tracing::warn!(%error, "the write-ahead log could not begin anew; trying again later");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rest_comes_once_after_each_busy_time() {
+        let mut activity = Activity::default();
+        let seen: Vec<bool> =
+            [10, 20, 500, 900, 910, 920, 2_000, 2_001].map(|count| activity.is_over(count)).into();
+        assert_eq!(seen, [false, false, false, false, true, false, false, true]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
@@ -20,6 +21,8 @@ pub(super) struct Readers {
     cache_bytes_each: u64,
     /// The one used last is used next: its cache is the warmest.
     idle: Mutex<Vec<Connection>>,
+    /// How many there were.
+    reads: AtomicU64,
     permits: Arc<Semaphore>,
     long: Arc<Semaphore>,
 }
@@ -30,6 +33,7 @@ impl Readers {
             directory,
             cache_bytes_each: cache_bytes / CONNECTIONS as u64,
             idle: Mutex::new(Vec::new()),
+            reads: AtomicU64::new(0),
             permits: Arc::new(Semaphore::new(CONNECTIONS)),
             long: Arc::new(Semaphore::new(LONG_READS)),
         })
@@ -61,6 +65,7 @@ impl Readers {
     }
 
     fn run<T>(&self, work: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         let connection = match self.idle.lock().pop() {
             Some(connection) => connection,
             None => {
@@ -75,6 +80,17 @@ impl Readers {
             self.idle.lock().push(connection);
         }
         result
+    }
+
+    pub(super) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// Gives back what was needed for a busy time; it is opened again when there is another.
+    pub(super) fn rest(&self) {
+        let idle = std::mem::take(&mut *self.idle.lock());
+        // Closed when the lock is free again: whoever comes now opens its own.
+        drop(idle);
     }
 
     /// No read begins after this; connections are closed.

@@ -27,6 +27,8 @@ type Work = Box<dyn FnOnce(Result<&mut Batch<'_>, &StoreError>) -> (Answer, Opti
 pub(super) enum Command {
     Write(Work),
     Compact(Retention, Option<oneshot::Sender<Result<(), StoreError>>>),
+    /// Gives back the memory of a busy time.
+    Rest,
     /// Lets the tests make the disk misbehave.
     #[cfg(test)]
     Pragma(&'static str, i64),
@@ -153,6 +155,7 @@ impl Desk {
                     Command::Compact(retention, done) => {
                         self.compactions.push_back(Compaction { retention, done })
                     }
+                    Command::Rest => self.rest(),
                     #[cfg(test)]
                     Command::Pragma(name, value) => {
                         let _ = self.setup.connection.pragma_update(None, name, value);
@@ -175,6 +178,12 @@ impl Desk {
                 return;
             }
             self.do_some_chore();
+        }
+    }
+
+    fn rest(&self) {
+        if let Err(error) = self.setup.connection.execute_batch("PRAGMA shrink_memory") {
+            tracing::debug!(%error, "the database's cache could not be given back");
         }
     }
 
