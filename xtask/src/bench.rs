@@ -87,6 +87,8 @@ const QUICK: Amounts = Amounts {
         "50",
         "--existing",
         "1,100",
+        "--churn",
+        "50",
     ],
     tenants: &[1, 1_000],
     existing: &[1, 100],
@@ -142,10 +144,10 @@ impl Build {
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
         let load_target = target.join("load");
         let build = ["build", "--profile", profile];
-        cargo(&[&build[..], &["--package", "hangar", "--bins", "--example", "compaction"]].concat())?;
-        cargo(&[&build[..], &["--package", "apiserver", "--example", "tenants"]].concat())?;
-        let terraform = ["--package", "terraform", "--example", "cost", "--example", "shelf"];
-        cargo(&[&build[..], &terraform].concat())?;
+        // In one go: built apart, the packages would want different features of what they share, and build it thrice.
+        let packages = ["--package", "hangar", "--package", "apiserver", "--package", "terraform", "--bins"];
+        let examples = ["compaction", "tenants", "cost", "shelf"].map(|example| ["--example", example]);
+        cargo(&[&build[..], &packages, examples.as_flattened()].concat())?;
         let load = ["--manifest-path", "benches/load/Cargo.toml", "--target-dir"];
         run_command(Command::new("cargo").args(build).args(load).arg(&load_target))?;
         // Cargo's own name for where it puts this one.

@@ -63,6 +63,13 @@ pub struct Settings {
     /// Events that each watcher receives
     #[arg(long, default_value_t = 100)]
     events: usize,
+    /// Clients that create, update and delete while as many watch; several numbers are measured one after the other
+    #[arg(long, value_delimiter = ',', default_values_t = [50, 200, 1_000])]
+    churn: Vec<usize>,
+    /// How many events a second these watchers are to receive together, which says how fast the clients write; they
+    /// are measured once more without a pace
+    #[arg(long, default_value_t = 50_000)]
+    churn_deliveries: usize,
     /// Definitions of custom resources to make
     #[arg(long, default_value_t = 10)]
     definitions: usize,

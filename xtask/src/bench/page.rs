@@ -99,6 +99,12 @@ const GOALS: &[Goal] = &[
         measured: |results| results.number("definition to first object", "/latency_ms/p50"),
     },
     Goal {
+        what: "copy of a control plane with 10,000 objects, Ready, p50",
+        unit: "ms",
+        limit: 50.0,
+        measured: |results| results.number("copy of a control plane", "/latency_ms/p50"),
+    },
+    Goal {
         what: "memory of all services of AWS, above a server without",
         unit: "MiB",
         limit: 60.0,
@@ -123,6 +129,7 @@ pub fn write(results: &Results, command: &str, tenants: &[usize], existing: &[us
     goals(&mut page, results);
     operations(&mut page, results);
     latencies(&mut page, results);
+    churn::write(&mut page, results);
     if !tenants.is_empty() {
         engine(&mut page, results, tenants);
     }
@@ -137,7 +144,8 @@ macro_rules! line {
     ($page:expr, $($what:tt)*) => {{ let _ = writeln!($page, $($what)*); }};
 }
 
-// After the macro, which it uses.
+// After the macro, which they use.
+mod churn;
 mod keeping;
 
 fn head(page: &mut String, results: &Results, command: &str) {

@@ -1,6 +1,7 @@
 //! What can be measured: a row for each scenario.
 
 mod arrivals;
+mod churn;
 mod clouds;
 mod definitions;
 mod lists;
@@ -30,6 +31,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "objects", run: |session| objects::run(session).boxed() },
     Scenario { name: "lists", run: |session| lists::run(session).boxed() },
     Scenario { name: "watches", run: |session| watches::run(session).boxed() },
+    Scenario { name: "churn", run: |session| churn::run(session).boxed() },
     Scenario { name: "definitions", run: |session| definitions::run(session).boxed() },
     Scenario { name: "tenants", run: |session| tenants::run(session).boxed() },
     Scenario { name: "planes", run: |session| planes::run(session).boxed() },

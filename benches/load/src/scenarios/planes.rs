@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How many are made one at a time at each level, for the time that one takes.
 const SAMPLES: usize = 100;
 const TOGETHER: usize = 16;
-/// What a server still has to do when it has answered is not what it keeps.
-const SETTLING: Duration = Duration::from_secs(5);
+/// What a server still has to do when it has answered is not what it keeps, and neither are caches of a busy time.
+const SETTLING: Duration = Duration::from_secs(30);
 /// Copies that are made one after the other.
 const COPIES: usize = 20;
 

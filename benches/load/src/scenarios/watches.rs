@@ -20,8 +20,6 @@ const STREAMS_PER_CONNECTION: usize = 100;
 /// What is offered, whatever the number of watchers: a load that a server can bear, so that latencies mean something.
 const DELIVERIES_PER_SECOND: f64 = 5_000.0;
 const MOST_EVENTS_PER_SECOND: f64 = 50.0;
-/// Events carry the time they were sent at, in microseconds since the measurement began.
-const SENT: &[u8] = br#""sent":""#;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub async fn run(session: &Session) -> anyhow::Result<()> {
@@ -133,8 +131,14 @@ impl Watcher {
     }
 }
 
+/// Events carry the time they were sent at, in microseconds since the measurement began.
 fn sent_at(line: &[u8]) -> Option<Duration> {
-    let at = line.windows(SENT.len()).position(|window| window == SENT)? + SENT.len();
+    number_after(line, br#""sent":""#).map(Duration::from_micros)
+}
+
+/// The number that follows these bytes, without parsing the rest of the line.
+pub fn number_after(line: &[u8], marker: &[u8]) -> Option<u64> {
+    let at = line.windows(marker.len()).position(|window| window == marker)? + marker.len();
     let digits = line[at..].iter().take_while(|byte| byte.is_ascii_digit());
-    Some(Duration::from_micros(digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))))
+    Some(digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }
