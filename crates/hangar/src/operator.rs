@@ -159,6 +159,7 @@ async fn operate(options: OperatorOptions, kubeconfig: Option<&Path>) -> anyhow:
     let authority = pem_of(config.root_cert.as_deref().unwrap_or_default());
     let client = kube::Client::try_from(config).context("cannot use the kubeconfig")?;
 
+    let mut interrupts = process::Interrupts::listen()?;
     // Whoever waits for its turn does what it is for.
     ready.store(options.leader_elect, Ordering::Relaxed);
     let leadership = match options.leader_elect {
@@ -166,7 +167,7 @@ async fn operate(options: OperatorOptions, kubeconfig: Option<&Path>) -> anyhow:
         true => {
             let candidate = candidate(&client, &options.leader_elect_namespace);
             tokio::select! {
-                interrupted = process::interrupted() => return interrupted,
+                () = interrupts.next() => return Ok(()),
                 leadership = candidate.lead() => Some(leadership),
             }
         }
@@ -186,7 +187,7 @@ async fn operate(options: OperatorOptions, kubeconfig: Option<&Path>) -> anyhow:
     tracing::info!(cluster = server, "operating");
 
     let ended = tokio::select! {
-        interrupted = process::interrupted() => interrupted,
+        () = interrupts.next() => Ok(()),
         ended = &mut controlling => Err(process::controllers_ended(ended)),
         // Whoever starts this process starts it again, and it waits for its turn.
         () = deposed(leadership.as_ref()) => Err(anyhow::anyhow!("another operator of the cluster leads now")),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use apiserver::Engines;
 use runtime::FleetError;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +21,7 @@ pub fn delay(asked: Option<u64>, shared: bool) -> Duration {
 
 /// Everything that has to end.
 pub struct Running<T> {
+    pub interrupts: Interrupts,
     pub engines: Engines,
     /// Ends the controllers.
     pub stop: CancellationToken,
@@ -35,7 +36,7 @@ pub struct Running<T> {
 impl<T> Running<T> {
     pub async fn until_stopped(mut self) -> anyhow::Result<()> {
         let ended = tokio::select! {
-            interrupted = interrupted() => interrupted,
+            () = self.interrupts.next() => Ok(()),
             // Control planes without controllers are no control planes: better to stop and be seen to.
             ended = &mut self.controlling => Err(controllers_ended(ended)),
             // Whoever this was served to is gone.
@@ -53,7 +54,7 @@ impl<T> Running<T> {
         let noticed = async {
             tokio::select! {
                 () = tokio::time::sleep(self.delay) => {}
-                _ = interrupted() => {}
+                () = self.interrupts.next() => {}
             }
         };
         // Leases are given back at once, and those who come are served until it is known that they should not.
@@ -82,11 +83,26 @@ pub fn controllers_ended(ended: Result<Result<(), FleetError>, tokio::task::Join
     }
 }
 
-/// Resolves when somebody asks the process to end.
-pub async fn interrupted() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for signals")?;
-    tokio::select! {
-        stopped = tokio::signal::ctrl_c() => stopped.context("cannot wait for signals"),
-        _ = terminate.recv() => Ok(()),
+/// Requests to end, from when this was made: whoever is told that a server is up may stop it at once.
+pub struct Interrupts {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Interrupts {
+    pub fn listen() -> anyhow::Result<Interrupts> {
+        let listen = |kind| signal(kind).context("cannot wait for signals");
+        Ok(Interrupts {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Resolves when somebody asks the process to end.
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
     }
 }

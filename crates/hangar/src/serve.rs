@@ -187,11 +187,12 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         controlling.push(controlling::start(engine, place, sets, stop.clone()).await?);
     }
     let controlling = controlling::together(controlling);
+    let interrupts = process::Interrupts::listen()?;
     let serving = door.serve(&engines, closing.clone());
     tokio::spawn(shown.follow(stop.clone()));
     tracing::info!(%address, control_plane = single.unwrap_or("all"), "serving");
     let delay = process::delay(options.shutdown_delay, stores.is_shared());
-    process::Running { engines, stop, closing, delay, serving, controlling }.until_stopped().await
+    process::Running { interrupts, engines, stop, closing, delay, serving, controlling }.until_stopped().await
 }
 
 /// Where requests come in.

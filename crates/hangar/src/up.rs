@@ -112,6 +112,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
             .push(clouds::terraform::start(&engines, stores.default_place()?, wanted, stop.clone()).await?);
     }
     let controlling = controlling::together(controlling);
+    let interrupts = process::Interrupts::listen()?;
     let serving = tokio::spawn(socket.serve(ApiServer::new(engines.clone()), closing.clone()));
     tracing::info!(%address, data = %configuration.data_dir.display(), took = ?began.elapsed(), "serving");
     // A reader that went away after the first line is no reason to stop.
@@ -122,7 +123,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     );
 
     let delay = process::delay(configuration.shutdown_delay, stores.is_shared());
-    process::Running { engines, stop, closing, delay, serving, controlling }.until_stopped().await
+    process::Running { interrupts, engines, stop, closing, delay, serving, controlling }.until_stopped().await
 }
 
 /// What looks after the control planes of one store.

@@ -16,8 +16,10 @@ pub(super) enum Chore {
     Remove(TenantId),
 }
 
-/// Rows per step: a few milliseconds, so that a writer never waits long.
+/// Rows per step: a few milliseconds.
 pub(super) const STEP: usize = 500;
+/// Rows per step while there are writes: less than a commit takes, so that nobody notices.
+pub(super) const SMALL_STEP: usize = 64;
 
 /// What was left to do when the store was last closed, or killed.
 pub(super) fn unfinished(connection: &Connection) -> rusqlite::Result<Vec<Chore>> {
@@ -35,7 +37,7 @@ pub(super) fn unfinished(connection: &Connection) -> rusqlite::Result<Vec<Chore>
 
 impl Batch<'_> {
     /// Copies a little of what a fork still reads from its base; true when nothing is left.
-    pub(super) fn copy_step(&mut self, fork: TenantId) -> Result<bool, Fault> {
+    pub(super) fn copy_step(&mut self, fork: TenantId, rows: usize) -> Result<bool, Fault> {
         // Deleted meanwhile, or copied before a fork of it was made.
         let Some(row) = snapshot::tenant(self.connection, fork)? else { return Ok(true) };
         let Some(base) = row.base.clone() else { return Ok(true) };
@@ -47,9 +49,9 @@ impl Batch<'_> {
             oldest: base.revision,
             base: None,
         };
-        let page = snapshot::range(self.connection, &source, &bounds, base.revision, STEP)?;
+        let page = snapshot::range(self.connection, &source, &bounds, base.revision, rows)?;
         let mut after = base.after;
-        let done = page.len() < STEP;
+        let done = page.len() < rows;
         for entry in page {
             after = codec::encode(&entry.key)?;
             let touched = self
@@ -107,7 +109,7 @@ impl Batch<'_> {
 
     /// Drops the oldest of the log that is beyond the retention, with what only it pointed at; true when nothing
     /// more is beyond it. Not to be called while a fork is being copied: its base must keep its past.
-    pub(super) fn compact_step(&mut self, retention: &Retention) -> Result<bool, Fault> {
+    pub(super) fn compact_step(&mut self, retention: &Retention, rows: usize) -> Result<bool, Fault> {
         let age = i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX);
         let newest_to_drop = self.time.saturating_sub(age);
         struct Line {
@@ -124,7 +126,7 @@ impl Batch<'_> {
             .prepare_cached(
                 "SELECT position, tenant, revision, key, previous, time, bytes FROM log ORDER BY position LIMIT ?1",
             )?
-            .query_map([STEP as i64], |row| {
+            .query_map([rows as i64], |row| {
                 Ok(Line {
                     position: row.get(0)?,
                     tenant: row.get(1)?,
@@ -164,6 +166,6 @@ impl Batch<'_> {
                 .execute([tenant, revision])?;
             self.reload(TenantId(number(tenant)))?;
         }
-        Ok(dropped < lines.len() || lines.len() < STEP)
+        Ok(dropped < lines.len() || lines.len() < rows)
     }
 }

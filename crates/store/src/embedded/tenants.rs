@@ -4,7 +4,7 @@ use bytes::Bytes;
 use rusqlite::params;
 
 use super::batch::Batch;
-use super::chores::Chore;
+use super::chores::{self, Chore};
 use super::codec::{self, Bounds, integer};
 use super::fault::Fault;
 use super::snapshot::{self, DYING, IMPORTING, LIVES, Stored};
@@ -109,7 +109,7 @@ impl Batch<'_> {
         self.must_be_free(name)?;
         if row.base.is_some() {
             // A base is never a fork in the making, so that reads look one level down at most.
-            while !self.copy_step(source)? {}
+            while !self.copy_step(source, chores::STEP)? {}
         }
         let id = self.insert_tenant(LIVES, at, at)?;
         self.connection

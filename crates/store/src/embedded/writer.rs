@@ -114,6 +114,7 @@ pub(super) fn start(setup: Setup) -> rusqlite::Result<(Writer, std::thread::Join
         copies: VecDeque::new(),
         removals: VecDeque::new(),
         compactions: VecDeque::new(),
+        waits_for_disk: true,
         setup,
     };
     desk.take_up(chores::unfinished(&desk.setup.connection)?);
@@ -136,6 +137,8 @@ struct Desk {
     copies: VecDeque<TenantId>,
     removals: VecDeque<TenantId>,
     compactions: VecDeque<Compaction>,
+    /// Chores do not, writes always do.
+    waits_for_disk: bool,
 }
 
 impl Desk {
@@ -168,7 +171,8 @@ impl Desk {
                     None
                 };
             }
-            if !writes.is_empty() {
+            let busy = !writes.is_empty();
+            if busy {
                 self.commit(writes);
             }
             if let Some(done) = stop {
@@ -177,7 +181,7 @@ impl Desk {
                 let _ = done.send(());
                 return;
             }
-            self.do_some_chore();
+            self.do_some_chore(if busy { chores::SMALL_STEP } else { chores::STEP });
         }
     }
 
@@ -201,15 +205,18 @@ impl Desk {
     fn commit(&mut self, mut writes: VecDeque<Work>) {
         while !writes.is_empty() {
             let mut answers = Vec::with_capacity(writes.len());
-            let result = self.transact(|batch| {
-                while let Some(work) = writes.pop_front() {
-                    let (answer, broken) = work(Ok(&mut *batch));
-                    answers.push(answer);
-                    if let Some(error) = broken {
-                        return Err(error.into());
+            let durable = self.wait_for_disk(true);
+            let result = durable.and_then(|()| {
+                self.transact(|batch| {
+                    while let Some(work) = writes.pop_front() {
+                        let (answer, broken) = work(Ok(&mut *batch));
+                        answers.push(answer);
+                        if let Some(error) = broken {
+                            return Err(error.into());
+                        }
                     }
-                }
-                Ok(())
+                    Ok(())
+                })
             });
             if let Err(error) = &result {
                 if answers.is_empty() {
@@ -266,17 +273,36 @@ impl Desk {
 
     /// One step of what waits, so that a writer waits for one step at most. Copies come first: what is removed or
     /// compacted may be what is being copied.
-    fn do_some_chore(&mut self) {
+    /// At most so many rows of one, without waiting for the disk: a chore that a crash undoes is done again.
+    fn do_some_chore(&mut self, rows: usize) {
+        let some = !(self.copies.is_empty() && self.removals.is_empty() && self.compactions.is_empty());
+        if some && self.wait_for_disk(false).is_ok() {
+            self.do_chore(rows);
+        }
+    }
+
+    /// Whether commits from now on are on disk when they return.
+    fn wait_for_disk(&mut self, wait: bool) -> Result<(), StoreError> {
+        if self.waits_for_disk != wait {
+            let level = if wait { "full" } else { "normal" };
+            let told = self.setup.connection.pragma_update(None, "synchronous", level);
+            told.map_err(fault::store_error)?;
+            self.waits_for_disk = wait;
+        }
+        Ok(())
+    }
+
+    fn do_chore(&mut self, rows: usize) {
         let result = if let Some(fork) = self.copies.front().copied() {
-            self.transact(|batch| batch.copy_step(fork)).map(|done| {
+            self.transact(|batch| batch.copy_step(fork, rows)).map(|done| {
                 if done {
                     self.copies.pop_front();
                 }
             })
         } else if !self.removals.is_empty() {
-            self.remove_some()
+            self.remove_some(rows)
         } else if let Some(compaction) = self.compactions.pop_front() {
-            self.compact_some(compaction);
+            self.compact_some(compaction, rows);
             Ok(())
         } else {
             Ok(())
@@ -288,18 +314,18 @@ impl Desk {
     }
 
     /// As many tenants as fit into one step: removing small ones must not cost a commit each.
-    fn remove_some(&mut self) -> Result<(), StoreError> {
+    fn remove_some(&mut self, step: usize) -> Result<(), StoreError> {
         let removals = std::mem::take(&mut self.removals);
         let removed = self.transact(|batch| {
             let (mut rows, mut tenants) = (0, 0);
             for tenant in &removals {
-                let asked = chores::STEP - rows;
+                let asked = step - rows;
                 let removed = batch.remove_step(*tenant, asked)?;
                 if removed == asked {
                     break;
                 }
                 // A tenant without rows is some work, too.
-                rows = (rows + removed + 1).min(chores::STEP - 1);
+                rows = (rows + removed + 1).min(step - 1);
                 tenants += 1;
             }
             Ok(tenants)
@@ -310,8 +336,8 @@ impl Desk {
         removed.map(|tenants| drop(self.removals.drain(..tenants)))
     }
 
-    fn compact_some(&mut self, compaction: Compaction) {
-        let finished = match self.transact(|batch| batch.compact_step(&compaction.retention)) {
+    fn compact_some(&mut self, compaction: Compaction, rows: usize) {
+        let finished = match self.transact(|batch| batch.compact_step(&compaction.retention, rows)) {
             Ok(false) => return self.compactions.push_front(compaction),
             Ok(true) => Ok(()),
             Err(error) => Err(error),
