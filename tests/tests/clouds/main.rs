@@ -10,6 +10,7 @@ mod import;
 mod mistakes;
 mod modules;
 mod moto;
+mod secrets;
 mod states;
 mod terraform;
 

@@ -18,11 +18,22 @@ pub fn with_notes() -> (Server, ControlPlane, PathBuf) {
 
 /// The same with any provider that keeps its resources in a directory, and the first word of one of its types.
 pub fn with_provider(program: &Path, name: &str, word: &str) -> (Server, ControlPlane, PathBuf) {
+    with_provider_and(program, name, word, |_| Vec::new())
+}
+
+/// The same with further flags of the server.
+pub fn with_provider_and(
+    program: &Path,
+    name: &str,
+    word: &str,
+    flags: impl FnOnce(&Path) -> Vec<String>,
+) -> (Server, ControlPlane, PathBuf) {
     let server = Server::start_with(|dir| {
         let plugins = dir.join("plugins");
         std::fs::create_dir(&plugins).unwrap();
         std::fs::copy(program, plugins.join(format!("terraform-provider-{name}"))).unwrap();
-        vec!["--terraform-plugin-dir".to_owned(), plugins.display().to_string()]
+        let plugins = ["--terraform-plugin-dir".to_owned(), plugins.display().to_string()];
+        plugins.into_iter().chain(flags(dir)).collect()
     });
     let plane = ControlPlane::create(&server, "team");
     let notes = server.dir().join("notes");
