@@ -22,6 +22,9 @@ pub const IMPORT_STATE: &str = "hangar.dev/import-state";
 pub const EXPORT_STATE: &str = "hangar.dev/export-state";
 /// `delete` or `retain`: what becomes of the resource when its object is deleted.
 pub const DELETION_POLICY: &str = "hangar.dev/deletion-policy";
+/// Attributes of a resource that is there whose changes are not made: a JSON list of names, or of lists of names, keys
+/// and indexes that lead to one; an empty list in it means all.
+pub const IGNORE_CHANGES: &str = "hangar.dev/ignore-changes";
 /// `"true"`: the resource is only looked at.
 pub const OBSERVE_ONLY: &str = "hangar.dev/observe-only";
 

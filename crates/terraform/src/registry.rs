@@ -132,10 +132,13 @@ impl Registry {
         self.table.load().providers.get(name).cloned()
     }
 
-    /// A provider that has a type: the one of this name, or else the first that has it.
-    pub fn of_type(&self, type_name: &str, name: &str) -> Option<Arc<Served>> {
+    /// A provider that has a type, of resources or of data: the one of this name, or else the first that has it.
+    pub fn of_type(&self, type_name: &str, is_data: bool, name: &str) -> Option<Arc<Served>> {
         let table = self.table.load();
-        let has = |served: &&Arc<Served>| served.catalogue.has_resource(type_name);
+        let has = |served: &&Arc<Served>| match is_data {
+            true => served.catalogue.has_data_source(type_name),
+            false => served.catalogue.has_resource(type_name),
+        };
         let named = table.providers.get(name).filter(has);
         named.or_else(|| table.providers.values().find(has)).cloned()
     }

@@ -163,7 +163,7 @@ fn control_planes_have_regions_and_credentials_of_their_own() {
 }
 
 /// Ended with the test.
-struct Operator(Child);
+pub struct Operator(pub Child);
 
 impl Drop for Operator {
     fn drop(&mut self) {

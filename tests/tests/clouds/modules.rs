@@ -1,9 +1,13 @@
 //! A Terraform module as a person uses it, with kubectl, on a provider built with a published framework.
 
+use std::process::{Command, Stdio};
+
+use end_to_end::{ControlPlane, Server, binary, tools_dir};
 use serde_json::json;
 
+use super::aws::Operator;
 use super::terraform::with_notes;
-use super::{condition, eventually, good, object};
+use super::{condition, eventually, exists, good, kubectl, object};
 
 const BOOK: &str = r#"
 variable "chapters" {
@@ -56,7 +60,7 @@ fn a_module_from_beginning_to_end() {
     let text = |title: &str| std::fs::read_to_string(notes.join(format!("note-{title}"))).unwrap_or_default();
 
     // Something that is not supported is refused before anything is made.
-    write("create", &format!("{BOOK}\ndata \"memo_count\" \"all\" {{}}\n"));
+    write("create", &format!("{BOOK}\nmoved {{}}\n"));
     let module = json!({
         "apiVersion": "tf.kubeform.com/v1alpha1", "kind": "Module", "metadata": {"name": "book"},
         "spec": {
@@ -70,7 +74,7 @@ fn a_module_from_beginning_to_end() {
         Some(condition(&now, "Stalled")?["message"].as_str()?.to_owned())
     });
     let last = BOOK.lines().count() + 2;
-    let refusal = "data sources are not supported; give what they would find as a variable";
+    let refusal = "moved blocks are not supported";
     assert_eq!(stalled, format!("main.tf:{last}: {refusal}"));
     assert!(titles().is_empty());
 
@@ -95,4 +99,54 @@ fn a_module_from_beginning_to_end() {
     good(&plane, &["delete", kind, "book"], "");
     assert!(titles().is_empty(), "gone before its resources were");
     assert_eq!(good(&plane, &["get", "resources.terraform.hangar.dev", "-o", "name"], ""), "");
+}
+
+/// The cluster is a control plane of a server that knows nothing of Terraform.
+#[test]
+fn on_a_cluster_that_is_there_already() {
+    let server = Server::start();
+    let cluster = ControlPlane::create(&server, "cluster");
+    let (plugins, modules, notes) =
+        (server.dir().join("plugins"), server.dir().join("modules"), server.dir().join("notes"));
+    let nested = modules.join("library@v1/note");
+    for directory in [&plugins, &nested, &notes] {
+        std::fs::create_dir_all(directory).unwrap();
+    }
+    let program = tools_dir().join("providers/debug/terraform-provider-memo");
+    std::fs::copy(program, plugins.join("terraform-provider-memo")).unwrap();
+    let root = "module \"note\" {\n  source = \"./note\"\n  title  = \"nested\"\n}\n";
+    let note = "variable \"title\" {}\nresource \"memo_note\" \"this\" {\n  title = var.title\n}\n";
+    std::fs::write(modules.join("library@v1/main.tf"), root).unwrap();
+    std::fs::write(nested.join("main.tf"), note).unwrap();
+    let operator = Command::new(binary())
+        .arg("operator")
+        .arg("--kubeconfig")
+        .arg(&cluster.kubeconfig)
+        .arg("--clouds-only")
+        .arg("--terraform-plugin-dir")
+        .arg(&plugins)
+        .arg("--terraform-module-dir")
+        .arg(&modules)
+        .stderr(Stdio::null())
+        .spawn();
+    let _operator = Operator(operator.unwrap());
+    let defined = "modules.tf.kubeform.com";
+    eventually("its kinds", || exists(&cluster, "crd", defined).then_some(()));
+    good(&cluster, &["wait", "--for=condition=Established", &format!("crd/{defined}")], "");
+    let provider = format!("--from-literal=provider={}", json!({"directory": notes}));
+    good(&cluster, &["create", "secret", "generic", "memo", &provider], "");
+    let module = json!({
+        "apiVersion": "tf.kubeform.com/v1alpha1", "kind": "Module", "metadata": {"name": "library"},
+        "spec": {"moduleRef": {"git": {"ref": "library", "checkOut": "v1"}}, "providerRef": {"name": "memo"}},
+    })
+    .to_string();
+    eventually("the module", || {
+        kubectl(&cluster, &["apply", "-f", "-"], &module).status.success().then_some(())
+    });
+    eventually("the phase Current", || {
+        (object(&cluster, defined, "library")["status"]["phase"] == "Current").then_some(())
+    });
+    assert!(notes.join("note-nested").exists());
+    good(&cluster, &["delete", defined, "library"], "");
+    assert!(!notes.join("note-nested").exists());
 }

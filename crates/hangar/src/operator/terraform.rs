@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::terraform::driver::Terraform;
+use ::terraform::module::Modules;
 use ::terraform::plugin::{Pool, PoolSettings};
 use ::terraform::providers::{self, Providers};
 use ::terraform::registry::Registry;
@@ -28,6 +29,9 @@ pub struct TerraformOptions {
     /// Types that get a kind of their own, such as linode_instance; the kind Resource serves all
     #[arg(long, value_name = "TYPES", value_delimiter = ',')]
     pub terraform_types: Vec<String>,
+    /// Terraform modules that objects may name are in this directory
+    #[arg(long, value_name = "DIRECTORY")]
+    pub terraform_module_dir: Option<PathBuf>,
 }
 
 /// Looks after resources of providers until `stop`; none if no directory is named.
@@ -68,7 +72,9 @@ pub async fn start(
         },
         tells: true,
     };
-    let controllers: Vec<Box<dyn Controller>> = vec![Box::new(engine), Box::new(following)];
+    let modules = Modules::new(registry.clone(), pool.clone(), options.terraform_module_dir.clone());
+    let controllers: Vec<Box<dyn Controller>> =
+        vec![Box::new(engine), Box::new(following), Box::new(modules)];
     let fleet = Arc::new(RemoteFleet::new(HOSTING, client.clone()));
     let runtime = Runtime::new(fleet, controllers, Options::default());
     let (handle, client) = (runtime.handle(), client.clone());

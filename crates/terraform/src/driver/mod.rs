@@ -6,12 +6,13 @@
 
 mod asking;
 mod changing;
-mod failures;
+pub(crate) mod failures;
+mod ignoring;
 mod kept;
 pub(crate) mod outputs;
 pub(crate) mod referring;
 mod remote;
-mod telling;
+pub(crate) mod telling;
 pub(crate) mod wanted;
 
 use std::collections::BTreeMap;
@@ -33,7 +34,6 @@ use crate::dialect::IMPORT_ID;
 use crate::plugin::{Applied, IdentitySchema, Lease, Planned, Pool, State};
 use crate::registry::{Registry, Served};
 use crate::schema::Schema;
-use crate::shape;
 use crate::value::Value;
 use asking::differences;
 pub(crate) use kept::owner;
@@ -203,15 +203,7 @@ impl Driver for Terraform {
         let schema = schema.map_err(|error| failures::failure(error, None, false).at("spec.type"))?;
         let json = self.configuration(around, &provider).await?;
         let remote = self.remote(around).await?;
-        let block = &provider.catalogue.provider.block;
-        let empty = shape::desired(block, &json!({})).map_err(|error| failures::field(&error))?;
-        let config = shape::with_secrets(block, empty, &json).map_err(|error| {
-            Failure::terminal(format!("the provider's configuration: {error}")).at("spec.providerRef")
-        })?;
-        let mut redactions = Vec::new();
-        if let Some(secrets) = shape::secrets(block, &config) {
-            wanted::texts(&secrets, &mut redactions);
-        }
+        let (config, redactions) = wanted::configuration(&provider.catalogue.provider.block, &json)?;
         let lease = self.pool.lease(&provider.launch, &provider.digest, &config).await;
         let lease = lease.map_err(|error| {
             // A configuration that is refused is the Secret's fault, which is looked at again when it changes.
@@ -290,6 +282,10 @@ impl Driver for Terraform {
         }
         let none = State::none();
         let prior = observed.map_or(&none, |observed| &observed.note.state);
+        let config = match observed {
+            Some(_) => ignoring::without_ignored(subject.object, block, &prior.value, config)?,
+            None => config,
+        };
         let proposed = change::proposed(block, &prior.value, &config);
         let plan = connection.lease.plan(&connection.type_name, prior, &proposed, &config);
         let planned =

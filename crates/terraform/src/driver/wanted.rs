@@ -90,6 +90,19 @@ pub fn texts(json: &Json, found: &mut Vec<String>) {
     }
 }
 
+/// A provider's configuration of what a Secret says, and what of it has to be kept out of messages.
+pub fn configuration(block: &Block, json: &Json) -> Result<(Value, Vec<String>), Failure> {
+    let empty = shape::desired(block, &json!({})).map_err(|error| failures::field(&error))?;
+    let config = shape::with_secrets(block, empty, json).map_err(|error| {
+        Failure::terminal(format!("the provider's configuration: {error}")).at("spec.providerRef")
+    })?;
+    let mut redactions = Vec::new();
+    if let Some(secrets) = shape::secrets(block, &config) {
+        texts(&secrets, &mut redactions);
+    }
+    Ok((config, redactions))
+}
+
 /// The configuration: what the fields and the Secret say, without what only the provider can say.
 pub fn config(block: &Block, desired: &Json, secrets: &Secrets) -> Result<Value, Failure> {
     let empty = Json::Object(Map::new());

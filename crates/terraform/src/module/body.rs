@@ -1,5 +1,7 @@
 //! The arguments of a resource, as its provider takes them.
 
+use std::collections::BTreeSet;
+
 use hcl_edit::Span as _;
 use hcl_edit::structure::{Block as HclBlock, Body, Structure};
 
@@ -11,9 +13,30 @@ use super::types::{Constraint, convert};
 use crate::schema::{Block, Member, Nested, Nesting, Shape};
 use crate::value::{Fields, Value};
 
+/// Who sees the arguments.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// They are fields of an object, apart from what the provider calls sensitive.
+    Everybody,
+    /// Nobody but the provider.
+    Provider,
+}
+
+/// What was read of a body.
+pub struct Arguments {
+    pub value: Value,
+    /// The members that hold something secret.
+    pub secret: BTreeSet<String>,
+}
+
 /// The value of a body; what is not given is left out.
-pub fn value(scope: &Scope<'_>, body: &Body, schema: &Block) -> Result<Value, Problem> {
-    let mut reading = Reading { fields: Fields::new(), given: Vec::new() };
+pub fn value(
+    scope: &Scope<'_>,
+    body: &Body,
+    schema: &Block,
+    audience: Audience,
+) -> Result<Arguments, Problem> {
+    let mut reading = Reading { fields: Fields::new(), given: Vec::new(), secret: BTreeSet::new(), audience };
     for structure in body.iter() {
         match structure {
             Structure::Attribute(attribute) => {
@@ -26,7 +49,10 @@ pub fn value(scope: &Scope<'_>, body: &Body, schema: &Block) -> Result<Value, Pr
                     return wrong(format!("{name:?} is the provider's to say"));
                 }
                 let term = scope.evaluate(&attribute.value)?;
-                let value = fitted(term, member)
+                if term.has_secret() {
+                    reading.secret.insert(name.to_owned());
+                }
+                let value = fitted(term, member, audience)
                     .map_err(|problem| problem.within(scope.file, attribute.value.span()))?;
                 if !value.is_null() {
                     reading.given.push(name.to_owned());
@@ -40,7 +66,7 @@ pub fn value(scope: &Scope<'_>, body: &Body, schema: &Block) -> Result<Value, Pr
     if let Some((name, _)) = schema.members.iter().find(missing) {
         return Err(Problem::new(format!("the argument {name:?} is required")));
     }
-    Ok(Value::Fields(reading.fields))
+    Ok(Arguments { value: Value::Fields(reading.fields), secret: reading.secret })
 }
 
 fn is_block(member: &Member) -> bool {
@@ -50,6 +76,8 @@ fn is_block(member: &Member) -> bool {
 struct Reading {
     fields: Fields,
     given: Vec<String>,
+    secret: BTreeSet<String>,
+    audience: Audience,
 }
 
 impl Reading {
@@ -101,7 +129,10 @@ impl Reading {
         nested: &Nested,
         key: Option<String>,
     ) -> Result<(), Problem> {
-        let one = value(scope, body, &nested.block)?;
+        let Arguments { value: one, secret } = value(scope, body, &nested.block, self.audience)?;
+        if !secret.is_empty() {
+            self.secret.insert(name.to_owned());
+        }
         match (nested.nesting, key) {
             (Nesting::Map, Some(key)) => {
                 let entries =
@@ -130,11 +161,11 @@ impl Reading {
     }
 }
 
-/// A value of an argument's type. What is secret only goes where the provider keeps it secret: everything else is
+/// A value of an argument's type. What is secret only goes where the provider keeps it secret, if everything else is
 /// shown in objects.
-fn fitted(term: Term, member: &Member) -> Result<Value, Problem> {
+fn fitted(term: Term, member: &Member, audience: Audience) -> Result<Value, Problem> {
     let exposed = match &member.shape {
-        _ if member.is_secret() => false,
+        _ if member.is_secret() || audience == Audience::Provider => false,
         Shape::Plain(_) => term.has_secret(),
         Shape::Nested(nested) => exposes(&term, nested),
     };

@@ -7,11 +7,12 @@ use objects::{Value as Json, meta};
 use serde_json::{Map, json};
 use sha2::{Digest, Sha256};
 
+use super::address;
 use super::course::{There, Wanted};
 use super::kinds::MODULE;
 use super::term::Term;
 use crate::definition::{GENERIC_KIND, GENERIC_PLURAL, GROUP};
-use crate::dialect::DELETION_POLICY;
+use crate::dialect::{DELETION_POLICY, IGNORE_CHANGES, IMPORT_STATE};
 use crate::driver::wanted::{Secrets, merge_patch};
 use crate::names::API_VERSION;
 use crate::schema::Schema;
@@ -52,6 +53,16 @@ pub fn secret_name(child: &str) -> String {
     format!("{child}-input")
 }
 
+/// The Secret with what Terraform knew of an instance that is to be taken over.
+pub fn import_name(child: &str) -> String {
+    format!("{child}-import")
+}
+
+/// Whether it is still to become what it names.
+pub fn is_importing(object: &Json) -> bool {
+    meta::annotation(object, IMPORT_STATE).is_some() && !is_current(object)
+}
+
 /// The key of that Secret.
 pub const SECRET_KEY: &str = "resource";
 
@@ -82,7 +93,7 @@ pub fn there(object: &Json, schema: Option<&Schema>, secrets: &Secrets) -> There
     let conditions = object.pointer("/status/conditions").and_then(Json::as_array).into_iter().flatten();
     let stalled = conditions.filter(|one| one["type"] == "Stalled").find_map(|one| one["message"].as_str());
     There {
-        resource: address(object).split('[').next().unwrap_or_default().to_owned(),
+        resource: address::declaration(address(object)),
         behind: behind(object),
         going: meta::is_deleting(object),
         state: schema.filter(|_| is_current(object)).and_then(|schema| state(object, schema, secrets)),
@@ -139,14 +150,20 @@ impl Saying<'_> {
         if self.wanted.create_before_destroy {
             all.insert(REPLACE_POLICY.to_owned(), json!("create-first"));
         }
+        let ignored = (!self.wanted.ignored.is_empty()).then(|| json!(self.wanted.ignored).to_string());
+        all.insert(IGNORE_CHANGES.to_owned(), json!(ignored));
         all.insert(ADDRESS.to_owned(), json!(self.wanted.address));
         all.insert(BEHIND.to_owned(), json!(json!(behind).to_string()));
         all
     }
 
-    pub fn created(&self) -> Json {
+    /// `imports` says that it is there already, as a Secret tells.
+    pub fn created(&self, imports: bool) -> Json {
         let mut annotations = self.annotations(&self.wanted.behind);
         annotations.retain(|_, value| !value.is_null());
+        if imports {
+            annotations.insert(IMPORT_STATE.to_owned(), json!(import_name(&self.name())));
+        }
         let module = meta::name(self.module);
         let labels = if module.len() <= LONGEST_LABEL { json!({LABEL: module}) } else { json!({}) };
         json!({
@@ -161,7 +178,7 @@ impl Saying<'_> {
 
     /// Whether the object's spec says what the module says.
     pub fn fits(&self, object: &Json) -> bool {
-        self.spec_patch(object).is_empty()
+        !is_importing(object) && self.spec_patch(object).is_empty()
     }
 
     fn spec_patch(&self, object: &Json) -> Map<String, Json> {
@@ -189,12 +206,17 @@ impl Saying<'_> {
     /// The merge patch that makes the object as the module says; none if it is. What it stood on is forgotten only
     /// once it no longer does.
     pub fn patch(&self, object: &Json) -> Option<Json> {
+        // Until it is taken over, what it is must not be mixed up with what it should be.
+        if is_importing(object) {
+            return None;
+        }
         let spec = self.spec_patch(object);
         let mut on = self.wanted.behind.clone();
         if !spec.is_empty() || !is_current(object) {
             on.extend(behind(object));
         }
         let mut annotations = self.annotations(&on);
+        annotations.insert(IMPORT_STATE.to_owned(), Json::Null);
         annotations.retain(|name, value| meta::annotation(object, name) != value.as_str());
         if spec.is_empty() && annotations.is_empty() {
             return None;
@@ -235,15 +257,17 @@ mod tests {
             address: "memo_note.a".into(),
             resource: "memo_note.a".into(),
             type_name: "memo_note".into(),
+            provider: "memo".into(),
             shown: json!({"title": "x"}),
             secret: None,
             behind: ["memo_note.b".to_owned()].into(),
             create_before_destroy: false,
             prevent_destroy: false,
+            ignored: Vec::new(),
         };
         let saying =
             Saying { module: &module, wanted: &wanted, provider: "memo", configuration: Some("config") };
-        let mut object = saying.created();
+        let mut object = saying.created(false);
         assert_eq!(saying.patch(&object), None);
         object["spec"]["resource"]["id"] = json!("1");
         object["spec"]["state"] = json!({"title": "x", "id": "1"});

@@ -15,9 +15,11 @@ use runtime::{Context, Controller, Error, Event, Key, Kinds, Next, Request, Trig
 use serde_json::json;
 
 use super::children;
+use super::files::Archives;
 use super::kinds::{DEFINITIONS, FINALIZER, MODULE, MODULES};
 use super::pass::{Outcome, Pass, Stop};
 use crate::dialect::Kubeform;
+use crate::plugin::Pool;
 use crate::registry::Registry;
 
 /// A module that is as it should be is looked at again after this time, for what no event tells.
@@ -25,6 +27,8 @@ const AGAIN: Duration = Duration::from_secs(600);
 
 pub struct Modules {
     registry: Arc<Registry>,
+    pool: Pool,
+    archives: Archives,
     /// Modules that objects may name by their path.
     directory: Option<PathBuf>,
     dependants: Dependants,
@@ -32,9 +36,16 @@ pub struct Modules {
 }
 
 impl Modules {
-    pub fn new(registry: Arc<Registry>, directory: Option<PathBuf>) -> Modules {
+    pub fn new(registry: Arc<Registry>, pool: Pool, directory: Option<PathBuf>) -> Modules {
         let facts = Facts::new(MODULES, MODULE, "module", FINALIZER, Arc::new(Kubeform));
-        Modules { registry, directory, dependants: Dependants::default(), facts }
+        Modules {
+            registry,
+            pool,
+            archives: Archives::default(),
+            directory,
+            dependants: Dependants::default(),
+            facts,
+        }
     }
 }
 
@@ -83,6 +94,8 @@ impl Controller for Modules {
         let reader = Reader::new(context, control_plane, Some((&self.dependants, key)));
         let mut pass = Pass {
             registry: &self.registry,
+            pool: &self.pool,
+            archives: &self.archives,
             directory: self.directory.as_deref(),
             reader: &reader,
             client: context.client(),

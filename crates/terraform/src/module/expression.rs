@@ -14,7 +14,7 @@ use hcl_edit::expr::{
 
 use super::problem::{File, Problem};
 use super::term::{Entries, Term};
-use super::{arithmetic, functions, references, template, types};
+use super::{arithmetic, functions, reading, references, template, types};
 use crate::value::Number;
 
 /// What all expressions of a module may take in one look: values made, and a sixteenth of the bytes of their texts.
@@ -45,8 +45,10 @@ impl Budget {
 pub trait Names {
     fn variable(&self, name: &str) -> Result<Term, Problem>;
     fn local(&self, name: &str) -> Result<Term, Problem>;
-    /// Of a type and a name: one object, or a list or a map of them.
-    fn resource(&self, type_name: &str, name: &str) -> Result<Term, Problem>;
+    /// By its address in the module: one object, or a list or a map of them.
+    fn resource(&self, address: &str) -> Result<Term, Problem>;
+    /// The outputs of a called module, or one of them, in the same form.
+    fn call(&self, name: &str, only: Option<&str>) -> Result<Term, Problem>;
 }
 
 /// No names at all: what a default may be made of.
@@ -61,7 +63,11 @@ impl Names for Nothing {
         self.variable(name)
     }
 
-    fn resource(&self, _: &str, name: &str) -> Result<Term, Problem> {
+    fn resource(&self, address: &str) -> Result<Term, Problem> {
+        self.variable(address)
+    }
+
+    fn call(&self, name: &str, _: Option<&str>) -> Result<Term, Problem> {
         self.variable(name)
     }
 }
@@ -74,11 +80,13 @@ pub struct Scope<'a> {
     pub budget: &'a Budget,
     /// Names of `for` and of dynamic blocks, and `each` and `count`; the last one counts.
     pub bound: Vec<(String, Term)>,
+    /// In a file or a text that is a template; there is none in such.
+    pub in_template: bool,
 }
 
 impl<'a> Scope<'a> {
     pub fn new(file: &'a File, names: &'a dyn Names, budget: &'a Budget) -> Scope<'a> {
-        Scope { file, names, budget, bound: Vec::new() }
+        Scope { file, names, budget, bound: Vec::new(), in_template: false }
     }
 
     #[must_use]
@@ -184,7 +192,10 @@ impl<'a> Scope<'a> {
                 _ => return Err(Problem::new("only a list can be expanded into arguments")),
             }
         }
-        let made = functions::call(name, arguments)?;
+        let made = match reading::call(self, name, &arguments) {
+            Some(made) => made?,
+            None => functions::call(name, arguments)?,
+        };
         self.budget.spend(made.weight())?;
         Ok(made)
     }
@@ -222,18 +233,25 @@ impl<'a> Scope<'a> {
             return self.steps(start, &operators);
         };
         let names = references::names(&operators);
+        let mut named = 1;
         let start = match (root, names.as_slice()) {
             ("var", [name, ..]) => self.names.variable(name)?,
             ("local", [name, ..]) => self.names.local(name)?,
+            ("path", ["module", ..]) => Term::text(self.file.directory()),
             ("path", [_, ..]) => Term::text("."),
             ("terraform", ["workspace", ..]) => Term::text("default"),
             ("each" | "count", _) => {
                 return Err(Problem::new(format!("{root} is only there where it is repeated")));
             }
-            (type_name, [name, ..]) => self.names.resource(type_name, name)?,
+            ("module", [call, ..]) => self.names.call(call, references::output(&operators))?,
+            ("data", [type_name, name]) => {
+                named = 2;
+                self.names.resource(&format!("data.{type_name}.{name}"))?
+            }
+            (type_name, [name, ..]) => self.names.resource(&format!("{type_name}.{name}"))?,
             _ => return Err(Problem::new(format!("there is nothing called {root:?}"))),
         };
-        self.steps(start, &operators[1..])
+        self.steps(start, &operators[named..])
     }
 
     /// What the rest of a traversal leads to.

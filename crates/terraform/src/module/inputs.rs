@@ -51,7 +51,8 @@ pub fn inputs(
     Ok(inputs)
 }
 
-fn chosen(name: &str, variable: &Variable, given: Option<Term>) -> Result<Term, Problem> {
+/// What a variable is, of what is given for it.
+pub fn chosen(name: &str, variable: &Variable, given: Option<Term>) -> Result<Term, Problem> {
     let given = given.filter(|term| variable.nullable || *term != Term::Null);
     match (given, &variable.default) {
         (Some(term), _) => convert(term, &variable.constraint).map_err(|problem| match problem {
@@ -91,7 +92,11 @@ impl Names for Only<'_> {
         Err(Problem::new("only variables are known here"))
     }
 
-    fn resource(&self, _: &str, name: &str) -> Result<Term, Problem> {
+    fn resource(&self, address: &str) -> Result<Term, Problem> {
+        self.local(address)
+    }
+
+    fn call(&self, name: &str, _: Option<&str>) -> Result<Term, Problem> {
         self.local(name)
     }
 }

@@ -54,7 +54,14 @@ fn module_ref() -> Json {
         "type": "object", "required": ["ref"],
         "properties": {"ref": text(), "checkOut": text(), "cred": place},
     });
-    json!({"type": "object", "properties": {"git": git, "directory": text(), "configMap": place}})
+    let archive = json!({
+        "type": "object", "required": ["url", "sha256"],
+        "properties": {"url": text(), "sha256": text(), "directory": text()},
+    });
+    json!({
+        "type": "object",
+        "properties": {"git": git, "directory": text(), "configMap": place, "archive": archive},
+    })
 }
 
 fn whole(spec: Json) -> Json {

@@ -1,11 +1,13 @@
 //! Terraform modules as objects, without the terraform program.
 //!
-//! A module's files ([`files`]) are read into what they declare ([`config`]); names are checked and put into order
-//! ([`graph`]); expressions are evaluated ([`expression`], [`template`], [`functions`]) to terms ([`term`], [`types`]);
+//! A module's files ([`files`]) are read into what they declare ([`config`]), with the modules that they call
+//! ([`tree`]); names are checked and put into order ([`graph`]); expressions are evaluated ([`expression`], [`template`], [`functions`]) to terms ([`term`], [`types`]);
 //! arguments become values of a provider's schema ([`body`]). [`course`] decides, without doing anything, which resource
-//! objects ([`children`]) there should be now; [`controller`], [`pass`] and [`writing`] do it. Every resource of a module is an object of
+//! objects ([`children`]) there should be now; [`controller`], [`pass`], [`providing`] and [`writing`] do it; what Kubeform's controller left is
+//! taken over ([`takeover`]). Every resource of a module is an object of
 //! the kind of all types, so that creation, drift, crashes and deletion are the cloud engine's, as for any other.
 
+mod address;
 mod arithmetic;
 mod body;
 mod children;
@@ -20,11 +22,15 @@ mod inputs;
 pub mod kinds;
 mod pass;
 mod problem;
+mod providing;
+mod reading;
 mod references;
+mod takeover;
 mod template;
 mod term;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod types;
 mod writing;
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use objects::{Value as Json, meta};
 use provision::dialect::Verdict;
 use provision::{Failure, Reader};
@@ -13,18 +14,20 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::children::{self, SECRET_KEY, Saying};
-use super::config::Module;
-use super::course::{self, Course, Situation, There, Wanted};
+use super::course::{self, Answer, Course, Situation, There, Wanted};
 use super::expression::Budget;
-use super::files::{self, ModuleRef};
+use super::files::{Archives, Loader, ModuleRef};
 use super::graph::Graph;
 use super::inputs;
 use super::kinds::{DEFINITIONS, FINALIZER};
 use super::problem::Problem;
+use super::providing::{Configurations, Providers};
+use super::takeover::{self, KEY, KEY_FROM};
 use super::writing::Write;
+use crate::backend::file::Instance;
 use crate::driver::wanted::Secrets;
-use crate::registry::{Registry, Served};
-use crate::schema::Schema;
+use crate::plugin::Pool;
+use crate::registry::Registry;
 
 /// Woken when something goes; looked at all the same.
 const LEAVING: Duration = Duration::from_secs(30);
@@ -59,21 +62,22 @@ pub enum Outcome {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Spec {
+pub(super) struct Spec {
     module_def: Option<String>,
     module_ref: Option<ModuleRef>,
-    provider_ref: Named,
-    provider_refs: BTreeMap<String, Named>,
+    pub provider_ref: Named,
+    /// By the names that the module has for providers, with or without an alias.
+    pub provider_refs: BTreeMap<String, Named>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Named {
+pub(super) struct Named {
     name: String,
 }
 
 impl Named {
-    fn given(&self) -> Option<&str> {
+    pub fn given(&self) -> Option<&str> {
         Some(self.name.as_str()).filter(|name| !name.is_empty())
     }
 }
@@ -81,14 +85,16 @@ impl Named {
 /// What a `ModuleDefinition` says, or the module itself.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Definition {
+pub(super) struct Definition {
     schema: Option<Json>,
     module_ref: ModuleRef,
-    provider: Named,
+    pub provider: Named,
 }
 
 pub struct Pass<'a> {
     pub registry: &'a Registry,
+    pub pool: &'a Pool,
+    pub archives: &'a Archives,
     pub directory: Option<&'a Path>,
     pub reader: &'a Reader<'a>,
     pub client: &'a kube::Client,
@@ -110,27 +116,26 @@ impl Pass<'_> {
         let definition = self.definition(&spec).await?;
         let secrets = Secrets::read(self.reader, &self.object, SECRET_WORD).await?;
         self.validate(&definition, &secrets)?;
-        let files =
-            files::load(self.reader, self.namespace(), self.directory, &definition.module_ref).await?;
-        let module = Module::parse(&files)?;
-        let graph = Graph::of(&module)?;
-        let none = json!({});
-        let shown = self.object.pointer("/spec/resource/input").unwrap_or(&none);
-        let budget = Budget::default();
-        let given = inputs::inputs(&module, shown, secrets.input.as_ref(), &budget)?;
-        let providers = self.providers(&module, &definition)?;
+        let loader = Loader {
+            reader: self.reader,
+            namespace: self.namespace(),
+            directory: self.directory,
+            archives: self.archives,
+        };
+        let tree = loader.load(&definition.module_ref).await?;
+        let graph = Graph::of(&tree)?;
+        let shown = self.object.pointer("/spec/resource/input").cloned().unwrap_or_else(|| json!({}));
+        let given = inputs::inputs(&tree.module, &shown, secrets.input.as_ref(), &Budget::default())?;
+        let module = &self.object;
+        let configurations =
+            Configurations { module, spec: &spec, definition: &definition, root: &tree.module };
+        let providers = self.providers(&tree, &configurations)?;
         let children = self.children().await?;
         let there = self.there(&children, &providers).await?;
-        let configuration = |type_name: &str| {
-            let word = word(type_name);
-            let own = spec.provider_refs.get(word).and_then(Named::given);
-            let meant = definition.provider.given().is_none_or(|name| name == word);
-            own.or_else(|| spec.provider_ref.given().filter(|_| meant)).map(str::to_owned)
-        };
         let saying = |wanted: &Wanted, tell: &mut dyn FnMut(&Saying<'_>)| {
-            let configuration = configuration(&wanted.type_name);
-            let provider = providers.get(&wanted.type_name).map_or("", |(served, _)| served.name.as_str());
-            tell(&Saying { module: &self.object, wanted, provider, configuration: configuration.as_deref() });
+            let configuration = configurations.secret(&wanted.provider);
+            let provider = providers.name(&wanted.provider, &wanted.type_name);
+            tell(&Saying { module, wanted, provider, configuration: configuration.as_deref() });
         };
         let fits = |wanted: &Wanted| {
             let mut fits = false;
@@ -139,19 +144,29 @@ impl Pass<'_> {
             }
             fits && children.get(&wanted.address).is_some_and(|child| child.input == wanted.secret)
         };
-        let schema = |type_name: &str| -> Result<Arc<Schema>, Problem> {
-            let found = providers.get(type_name).map(|(_, schema)| schema.clone());
-            found.ok_or_else(|| Problem::new(format!("there is no type {type_name}")))
+        let left = self.left_behind().await?;
+        let mut answers: BTreeMap<String, Answer> = BTreeMap::new();
+        // What is read may say what else is to be read.
+        let course = loop {
+            let course = course::course(&Situation {
+                tree: &tree,
+                graph: &graph,
+                inputs: &given,
+                schemas: &providers,
+                there: &there,
+                answers: &answers,
+                fits: &fits,
+                budget: &Budget::default(),
+            })?;
+            self.configure(&configurations, &course.providers).await?;
+            if course.asked.is_empty() {
+                break course;
+            }
+            for asked in &course.asked {
+                let answer = self.read(asked, &configurations, &providers, &secrets).await?;
+                answers.insert(asked.address.clone(), answer);
+            }
         };
-        let course = course::course(&Situation {
-            module: &module,
-            graph: &graph,
-            inputs: &given,
-            schema: &schema,
-            there: &there,
-            fits: &fits,
-            budget: &budget,
-        })?;
         let mut writes = Vec::new();
         for wanted in &course.wanted {
             let child = children.get(&wanted.address).filter(|child| !meta::is_deleting(&child.object));
@@ -161,24 +176,72 @@ impl Pass<'_> {
                 let owner = crate::driver::owner(owner, false);
                 let secret = wanted.secret.clone().filter(|_| !kept).map(|secret| (secret, owner));
                 let change = match child {
-                    None => Some(Write::Create(saying.created())),
+                    None => Some(Write::Create(saying.created(left.contains_key(&wanted.address)))),
                     Some(child) => saying.patch(&child.object).map(Write::Patch),
                 };
                 // What still goes by this name has to be gone first.
                 let change = change.filter(|_| child.is_some() || !children.contains_key(&wanted.address));
-                writes.push((saying.name(), secret, change));
+                let import = left.get(&wanted.address).filter(|_| child.is_none());
+                writes.push((saying.name(), secret, import, change));
             });
         }
         self.mark().await?;
-        for (name, secret, change) in writes {
+        for (name, secret, import, change) in writes {
+            if let Some(import) = import {
+                let owner = crate::driver::owner(&self.object, false);
+                let import = serde_json::to_value(import).map_err(Error::failed)?;
+                self.keep_secret(&children::import_name(&name), "instance", &import, owner).await?;
+            }
             if let Some((secret, owner)) = secret {
-                self.keep_secret(&children::secret_name(&name), &secret, owner).await?;
+                let secret_name = children::secret_name(&name);
+                self.keep_secret(&secret_name, SECRET_KEY, &secret, owner).await?;
             }
             self.write(&name, change).await?;
         }
         self.take_away(&children, &course.going).await?;
         self.describe(&children);
+        if course.waiting.is_empty() && !left.is_empty() {
+            self.taken_over(&left, &course).await?;
+        }
         self.conclude(course, &there, &secrets).await
+    }
+
+    /// What Kubeform's controller made and left in its state.
+    async fn left_behind(&self) -> Result<BTreeMap<String, Instance>, Failure> {
+        let sealed = self.object.pointer("/spec/state").and_then(Json::as_str).unwrap_or_default();
+        if sealed.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let failed = |why: String| Failure::recoverable(why).at("spec.state");
+        let name = meta::annotation(&self.object, KEY_FROM).ok_or_else(|| {
+            failed(format!(
+                "there are resources that Kubeform made; name the Secret with its key in the annotation {KEY_FROM}"
+            ))
+        })?;
+        let namespace = self.namespace();
+        let secret = self.reader.get("secrets", namespace, name).await?;
+        let secret = secret.ok_or_else(|| failed(format!("Secret {namespace}/{name} does not exist")))?;
+        let key = secret.pointer(&format!("/data/{KEY}")).and_then(Json::as_str).unwrap_or_default();
+        let key = STANDARD.decode(key).unwrap_or_default();
+        let key = String::from_utf8(key).unwrap_or_default();
+        takeover::open(meta::name(&self.object), sealed, &key)
+            .map_err(|why| failed(format!("the state that Kubeform left: {why}")))
+    }
+
+    /// All of it is objects now; nothing of the old state is needed any more, unless something is only there.
+    async fn taken_over(&mut self, left: &BTreeMap<String, Instance>, course: &Course) -> Result<(), Stop> {
+        let known = |address: &String| course.wanted.iter().any(|wanted| wanted.address == *address);
+        if let Some(other) = left.keys().find(|address| !known(address)) {
+            let message = format!(
+                "{other} was made by Kubeform, and the module does not declare it; remove spec.state to leave it alone"
+            );
+            return Err(Failure::recoverable(message).at("spec.state").into());
+        }
+        for wanted in &course.wanted {
+            let child = children::name(meta::name(&self.object), &wanted.address);
+            self.forget_secret(&children::import_name(&child)).await?;
+        }
+        self.patch_module(&json!({"spec": {"state": null}})).await
     }
 
     /// What is as it should be is told with outputs; what failed is told before what only waits.
@@ -192,9 +255,10 @@ impl Pass<'_> {
             self.give(course, secrets).await?;
             return Ok(Outcome::Told(Verdict::Synced));
         };
-        let mut failed = there.iter().filter_map(|(address, one)| Some((address, one.failure.as_ref()?)));
-        let verdict = match failed.next() {
-            Some((address, why)) => Verdict::Failed(Failure::recoverable(format!("{address}: {why}"))),
+        let mut failed =
+            there.iter().filter_map(|(address, one)| Some(format!("{address}: {}", one.failure.as_ref()?)));
+        let verdict = match failed.next().or(course.failed) {
+            Some(why) => Verdict::Failed(Failure::recoverable(why)),
             None => Verdict::NotSynced { message: first.clone(), after: None },
         };
         Ok(Outcome::Told(verdict))
@@ -206,6 +270,12 @@ impl Pass<'_> {
             return Ok(Outcome::Gone);
         }
         let children = self.children().await?;
+        let sealed = self.object.pointer("/spec/state").and_then(Json::as_str).unwrap_or_default();
+        if children.is_empty() && !sealed.is_empty() {
+            let message = "there are resources that Kubeform made and that were not taken over yet; remove \
+                spec.state to leave them alone";
+            return Err(Failure::recoverable(message).at("spec.state").into());
+        }
         if children.is_empty() {
             let left: Vec<&str> = meta::finalizers(&self.object).filter(|one| *one != FINALIZER).collect();
             let patch = json!({"metadata": {
@@ -287,29 +357,6 @@ impl Pass<'_> {
         }
     }
 
-    /// The provider and the schema of every type that the module uses.
-    fn providers(&self, module: &Module, definition: &Definition) -> Result<Providers, Stop> {
-        let mut found = Providers::new();
-        for resource in module.resources.values() {
-            let type_name = &resource.type_name;
-            if found.contains_key(type_name) {
-                continue;
-            }
-            let word = word(type_name);
-            let first = definition.provider.given().filter(|name| *name == word).unwrap_or(word);
-            let Some(served) = self.registry.of_type(type_name, first) else {
-                let message =
-                    format!("{}: no Provider that is ready has the type {type_name}", resource.place);
-                return Err(Failure::recoverable(message).into());
-            };
-            let schema = served.catalogue.resource(type_name);
-            let schema =
-                schema.map_err(|error| Failure::recoverable(format!("{}: {error}", resource.place)))?;
-            found.insert(type_name.clone(), (served, schema));
-        }
-        Ok(found)
-    }
-
     /// The objects of the module's resources, by address.
     async fn children(&self) -> Result<BTreeMap<String, Child>, Stop> {
         let mut found = BTreeMap::new();
@@ -341,8 +388,9 @@ impl Pass<'_> {
             // A Secret that is not there yet is the engine's to complain of.
             let secrets =
                 Secrets::read(self.reader, &child.object, word(type_name)).await.unwrap_or_default();
-            let schema = providers.get(type_name).map(|(_, schema)| &**schema);
-            there.insert(address.clone(), children::there(&child.object, schema, &secrets));
+            let provider = child.object.pointer("/spec/provider").and_then(Json::as_str).unwrap_or_default();
+            let schema = providers.of_child(provider, type_name);
+            there.insert(address.clone(), children::there(&child.object, schema.as_deref(), &secrets));
         }
         Ok(there)
     }
@@ -355,9 +403,6 @@ impl Pass<'_> {
         self.resources = Some(children.iter().map(line).collect());
     }
 }
-
-/// By type: who has it, and how it looks.
-type Providers = BTreeMap<String, (Arc<Served>, Arc<Schema>)>;
 
 pub(super) struct Child {
     pub object: Json,

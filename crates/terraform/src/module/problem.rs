@@ -1,16 +1,25 @@
 //! What is wrong with a module, and where; or what it still waits for.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A file of a module, with its name in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct File {
     pub name: String,
     pub text: String,
+    /// Texts in the directory of its module, and below, that are no declarations; by their paths from there.
+    pub beside: Arc<BTreeMap<String, String>>,
 }
 
 impl File {
+    /// Where it is in the module.
+    pub fn directory(&self) -> &str {
+        self.name.rsplit_once('/').map_or(".", |(directory, _)| directory)
+    }
+
     /// `main.tf:12`, of what begins at this place.
     pub fn place(&self, span: Option<Range<usize>>) -> String {
         let before = span.and_then(|span| self.text.as_bytes().get(..span.start)).unwrap_or_default();

@@ -13,9 +13,11 @@ use hcl_edit::visit::{self, Visit};
 pub enum Name {
     Variable(String),
     Local(String),
-    /// A type and a name.
-    Resource(String, String),
-    /// `each`, `count`.
+    /// By its address: `type.name`, or `data.type.name`.
+    Resource(String),
+    /// A called module, and one of its outputs if only that is meant.
+    Call(String, Option<String>),
+    /// `each`, `count`, `self`.
     Repeated(String),
     /// Known to Terraform, and not here; or to nobody.
     Other(String),
@@ -35,6 +37,19 @@ pub fn names<'a>(operators: &[&'a TraversalOperator]) -> Vec<&'a str> {
         _ => None,
     };
     operators.iter().map_while(name).take(2).collect()
+}
+
+/// The output of a called module that a traversal leads to, if it says which; the first step is the module's name.
+pub fn output<'a>(operators: &[&'a TraversalOperator]) -> Option<&'a str> {
+    let mut rest = operators.iter().skip(1);
+    let named = match rest.next()? {
+        named @ TraversalOperator::GetAttr(_) => named,
+        _ => rest.next()?,
+    };
+    match named {
+        TraversalOperator::GetAttr(name) => Some(name.as_str()),
+        _ => None,
+    }
 }
 
 pub fn of_expression(expression: &Expression) -> Vec<Reference> {
@@ -70,11 +85,13 @@ impl Collector {
         let name = match (root, names.as_slice()) {
             ("var", [name, ..]) => Name::Variable((*name).to_owned()),
             ("local", [name, ..]) => Name::Local((*name).to_owned()),
-            ("each" | "count", _) => Name::Repeated(root.to_owned()),
+            ("each" | "count" | "self", _) => Name::Repeated(root.to_owned()),
             ("path", _) => return,
             ("terraform", ["workspace", ..]) => return,
-            ("data" | "module" | "self" | "ephemeral" | "terraform", _) => Name::Other(root.to_owned()),
-            (type_name, [name, ..]) => Name::Resource(type_name.to_owned(), (*name).to_owned()),
+            ("data", [type_name, name, ..]) => Name::Resource(format!("data.{type_name}.{name}")),
+            ("module", [call, ..]) => Name::Call((*call).to_owned(), output(operators).map(str::to_owned)),
+            ("data" | "module" | "ephemeral" | "terraform", _) => Name::Other(root.to_owned()),
+            (type_name, [name, ..]) => Name::Resource(format!("{type_name}.{name}")),
             (root, []) => Name::Other(root.to_owned()),
         };
         self.note(name, span);

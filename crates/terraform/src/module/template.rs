@@ -24,6 +24,13 @@ pub fn string(scope: &Scope<'_>, template: &StringTemplate) -> Result<Term, Prob
     text.finish(scope)
 }
 
+/// A text that is a template as a whole.
+pub fn whole(scope: &Scope<'_>, template: &Template) -> Result<Term, Problem> {
+    let mut text = Text::default();
+    text.template(scope, template, Trim::default())?;
+    text.finish(scope)
+}
+
 /// Text between two markers. The parser takes the indentation off its own lines, but not off those in directives.
 pub fn heredoc(scope: &Scope<'_>, heredoc: &HeredocTemplate) -> Result<Term, Problem> {
     let indent = format!("\n{}", " ".repeat(heredoc.indent().unwrap_or_default()));

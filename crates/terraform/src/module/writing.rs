@@ -11,7 +11,6 @@ use provision::Failure;
 use runtime::Error;
 use serde_json::json;
 
-use super::children::SECRET_KEY;
 use super::course::Course;
 use super::kinds::{FINALIZER, GROUP, MODULE};
 use super::pass::{Child, Pass, SECRET_WORD, Stop};
@@ -81,14 +80,27 @@ impl Pass<'_> {
         Ok(())
     }
 
-    pub(super) async fn keep_secret(&self, name: &str, value: &Json, owner: Json) -> Result<(), Stop> {
+    pub(super) async fn keep_secret(
+        &self,
+        name: &str,
+        key: &str,
+        value: &Json,
+        owner: Json,
+    ) -> Result<(), Stop> {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": name, "ownerReferences": [owner]},
-            "data": {SECRET_KEY: STANDARD.encode(value.to_string())},
+            "data": {key: STANDARD.encode(value.to_string())},
         });
         let parameters = PatchParams::apply(MANAGER).force();
         written(name, self.secrets_api().patch(name, &parameters, &Patch::Apply(&secret)).await).map(drop)
+    }
+
+    pub(super) async fn forget_secret(&self, name: &str) -> Result<(), Stop> {
+        match self.secrets_api().delete(name, &DeleteParams::default()).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            other => written(name, other).map(drop),
+        }
     }
 
     /// Outputs: what may be seen into the object, what is sensitive into its Secret.

@@ -99,6 +99,10 @@ impl Catalogue {
         self.data_sources.keys().map(String::as_str)
     }
 
+    pub fn has_data_source(&self, name: &str) -> bool {
+        self.data_sources.contains_key(name)
+    }
+
     pub fn functions(&self) -> impl Iterator<Item = &str> {
         self.functions.keys().map(String::as_str)
     }

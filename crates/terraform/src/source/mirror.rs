@@ -250,7 +250,7 @@ async fn get_json<T: serde::de::DeserializeOwned>(
 }
 
 /// What is at a URL; nothing if there is nothing.
-async fn get(url: &str, most: usize) -> Result<Option<Bytes>, SourceError> {
+pub(crate) async fn get(url: &str, most: usize) -> Result<Option<Bytes>, SourceError> {
     let client = web::client().map_err(|error| unreadable(&url, error))?;
     let mut target = url.to_owned();
     let asked = async {

@@ -5,7 +5,7 @@
 
 mod archive;
 mod hashes;
-mod mirror;
+pub(crate) mod mirror;
 mod version;
 
 #[cfg(test)]

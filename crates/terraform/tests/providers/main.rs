@@ -4,6 +4,8 @@
 
 mod backends;
 mod beyond;
+mod calls;
+mod conditions;
 mod crashes;
 mod faults;
 mod frameworks;

@@ -193,9 +193,8 @@ async fn what_is_wrong_with_a_module_is_said_and_nothing_is_made() {
     plane.provider_secret().await;
     plane.create(MODULES, module(json!({"moduleRef": {"configMap": {"name": "shop"}}}))).await;
     plane.failed(MODULES, "shop", "ConfigMap default/shop does not exist").await;
-    files(&plane, "resource \"shelf_thing\" \"a\" {\n  name = \"a\"\n}\n\ndata \"shelf_count\" \"b\" {}\n")
-        .await;
-    plane.failed(MODULES, "shop", "main.tf:5: data sources are not supported").await;
+    files(&plane, "resource \"shelf_thing\" \"a\" {\n  name = \"a\"\n}\n\nmoved {}\n").await;
+    plane.failed(MODULES, "shop", "main.tf:5: moved blocks are not supported").await;
     let write =
         async |text: &str| plane.patch("configmaps", "shop", json!({"data": {"main.tf": text}})).await;
     for (text, says) in [
@@ -207,6 +206,15 @@ async fn what_is_wrong_with_a_module_is_said_and_nothing_is_made() {
             "resource \"shelf_thing\" \"a\" {\n  name = \"a\"\n}\nresource \"shelf_thing\" \"b\" {\n  colour = 1\n}\n",
             "main.tf:5: there is no argument \"colour\"",
         ),
+        (
+            "resource \"shelf_thing\" \"a\" {\n  name = \"a\"\n}\ndata \"shelf_other\" \"b\" {}\n",
+            "main.tf:4: no Provider that is ready has the data source shelf_other",
+        ),
+        (
+            "resource \"shelf_thing\" \"a\" {\n  provider = shelf.west\n  name = \"a\"\n}\n",
+            "main.tf:1: nothing configures the provider shelf.west; spec.providerRefs can",
+        ),
+        ("module \"a\" {\n  source = \"./a\"\n}\n", "the module has no .tf files in a/"),
         ("variable \"a\" {}", "the variable \"a\" (main.tf:1) is required"),
         ("resource \"shelf_thing\" \"a\" {\n  name = \n}", "main.tf:2: this cannot be read"),
     ] {

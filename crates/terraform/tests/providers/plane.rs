@@ -47,7 +47,11 @@ impl Plane {
 
     /// Without any provider but those that objects name.
     pub async fn bare() -> Plane {
-        let plane = Plane::with(World::new(), None).await;
+        Plane::bare_in(World::new()).await
+    }
+
+    pub async fn bare_in(world: World) -> Plane {
+        let plane = Plane::with(world, None).await;
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         plane.send(Method::POST, path, &terraform::providers::definition()).await.unwrap();
         plane
@@ -106,7 +110,8 @@ impl Plane {
                 })
             },
         };
-        let modules = Modules::new(self.registry.clone(), Some(self.world.cloud.path().join("modules")));
+        let directory = self.world.cloud.path().join("modules");
+        let modules = Modules::new(self.registry.clone(), self.world.pool.clone(), Some(directory));
         let controllers: Vec<Box<dyn Controller>> =
             vec![Box::new(engine), Box::new(providers), Box::new(modules)];
         let runtime = Runtime::new(self.fleet.clone(), controllers, options);

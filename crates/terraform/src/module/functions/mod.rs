@@ -5,9 +5,11 @@
 
 mod collections;
 mod encodings;
+mod hashes;
 mod networks;
 mod numbers;
 mod texts;
+mod times;
 
 use super::problem::Problem;
 use super::term::Term;
@@ -26,8 +28,8 @@ pub(super) type Row = (&'static str, usize, usize, Function);
 /// Any number of arguments.
 pub(super) const ANY: usize = usize::MAX;
 
-/// Those of `try` and `can` are evaluated by the expression itself.
-const LAZY: [&str; 2] = ["try", "can"];
+/// Those that are more than functions of their arguments: the expression itself evaluates them.
+const OWN: [&str; 6] = ["try", "can", "file", "fileexists", "templatefile", "templatestring"];
 
 /// Those that do not look into elements.
 const MOVING: [&str; 18] = [
@@ -51,8 +53,38 @@ const MOVING: [&str; 18] = [
     "zipmap",
 ];
 
-const TABLES: [&[Row]; 6] =
-    [CONVERSIONS, collections::TABLE, encodings::TABLE, networks::TABLE, numbers::TABLE, texts::TABLE];
+const TABLES: [&[Row]; 8] = [
+    CONVERSIONS,
+    collections::TABLE,
+    encodings::TABLE,
+    hashes::TABLE,
+    networks::TABLE,
+    numbers::TABLE,
+    texts::TABLE,
+    times::TABLE,
+];
+
+/// Terraform's functions that are not there, and why.
+const MISSING: [(&[&str], &str); 4] = [
+    (
+        &["timestamp", "plantimestamp", "uuid", "bcrypt"],
+        "gives something else each time, and the module would never be settled",
+    ),
+    (
+        &[
+            "abspath",
+            "pathexpand",
+            "filebase64",
+            "filebase64sha256",
+            "filebase64sha512",
+            "filemd5",
+            "fileset",
+        ],
+        "is not supported: of the server's files only the module's own are read, with file and templatefile",
+    ),
+    (&["filesha1", "filesha256", "filesha512"], "is not supported; hash what file reads"),
+    (&["rsadecrypt"], "is not supported; give what it would decrypt in the Secret of spec.secretRef"),
+];
 
 const CONVERSIONS: &[Row] = &[
     ("tostring", 1, 1, |arguments| arguments.converted(&Constraint::String)),
@@ -67,8 +99,18 @@ fn find(name: &str) -> Option<&'static Row> {
     TABLES.iter().flat_map(|table| table.iter()).find(|row| row.0 == name)
 }
 
+/// Those that are about the mark itself.
+const MARKING: [&str; 4] = ["sensitive", "nonsensitive", "issensitive", "ephemeralasnull"];
+
 pub fn exists(name: &str) -> bool {
-    LAZY.contains(&name) || ["sensitive", "nonsensitive"].contains(&name) || find(name).is_some()
+    OWN.contains(&name) || MARKING.contains(&name) || find(name).is_some()
+}
+
+/// What is said of one that does not.
+pub fn missing(name: &str) -> String {
+    let known = MISSING.iter().find(|(names, _)| names.contains(&name));
+    let why = known.map_or("is not supported", |(_, why)| why);
+    format!("the function {name:?} {why}")
 }
 
 pub fn call(name: &str, arguments: Vec<Term>) -> Made {
@@ -77,10 +119,12 @@ pub fn call(name: &str, arguments: Vec<Term>) -> Made {
     let secret = arguments.iter().any(is_secret);
     let seen = |term: Term| if moving { term.opened().0 } else { term.revealed() };
     let mut arguments: Vec<Term> = arguments.into_iter().map(seen).collect();
-    // The two that are about the mark itself.
     match (name, arguments.len()) {
         ("sensitive", 1) => return Ok(arguments.remove(0).secret()),
         ("nonsensitive", 1) => return Ok(arguments.remove(0)),
+        // Nothing is ephemeral here.
+        ("ephemeralasnull", 1) => return Ok(arguments.remove(0).secret_if(secret)),
+        ("issensitive", 1) => return Ok(Term::Bool(secret)),
         _ => {}
     }
     let Some((_, fewest, most, function)) = find(name) else {

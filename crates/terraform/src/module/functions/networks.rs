@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{Arguments, Made, Row, wrong};
+use super::{ANY, Arguments, Made, Row, wrong};
 use crate::module::problem::Problem;
 use crate::module::term::Term;
 
@@ -32,6 +32,7 @@ pub(super) const TABLE: &[Row] = &[
         let range = Range::of(&arguments)?;
         range.subnet(arguments.count(1)?, arguments.count(2)? as u128)
     }),
+    ("cidrsubnets", 1, ANY, subnets),
 ];
 
 /// An address range of either family, as numbers.
@@ -68,11 +69,21 @@ impl Range {
         1_u128.checked_shl(self.bits - length)
     }
 
-    fn subnet(&self, more: usize, number: u128) -> Made {
+    /// The last address.
+    fn end(&self) -> u128 {
+        self.base | (self.mask(self.bits) & !self.mask(self.length))
+    }
+
+    fn longer(&self, more: usize) -> Result<u32, Problem> {
         let length = u32::try_from(more).ok().and_then(|more| self.length.checked_add(more));
-        let Some(length) = length.filter(|length| *length <= self.bits) else {
-            return wrong("the prefix would be longer than an address");
-        };
+        match length.filter(|length| *length <= self.bits) {
+            Some(length) => Ok(length),
+            None => wrong("the prefix would be longer than an address"),
+        }
+    }
+
+    fn subnet(&self, more: usize, number: u128) -> Made {
+        let length = self.longer(more)?;
         if 1_u128.checked_shl(length - self.length).is_some_and(|count| number >= count) {
             return wrong("the range has no such part");
         }
@@ -86,4 +97,26 @@ impl Range {
             _ => IpAddr::V6(Ipv6Addr::from(number)),
         }
     }
+}
+
+/// One after the other, each beginning where one of its size can.
+fn subnets(arguments: Arguments) -> Made {
+    let range = Range::of(&arguments)?;
+    let mut next = Some(range.base);
+    let mut parts = Vec::new();
+    for at in 1..arguments.len() {
+        let length = range.longer(arguments.count(at)?)?;
+        let size = range.size(length);
+        let start = next.and_then(|next| match size {
+            Some(size) => next.checked_add(size - 1).map(|end| end & !(size - 1)),
+            // The whole of IPv6.
+            None => (at == 1).then_some(next),
+        });
+        let Some(start) = start.filter(|start| *start <= range.end()) else {
+            return wrong("the range has no room for so many parts");
+        };
+        parts.push(Term::text(format!("{}/{length}", range.address(start))));
+        next = size.and_then(|size| start.checked_add(size));
+    }
+    Ok(Term::List(parts))
 }

@@ -33,6 +33,25 @@ pub(super) const TABLE: &[Row] = &[
     ("endswith", 2, 2, |arguments| Ok(Term::Bool(arguments.text(0)?.ends_with(&arguments.text(1)?)))),
     ("strcontains", 2, 2, |arguments| Ok(Term::Bool(arguments.text(0)?.contains(&arguments.text(1)?)))),
     ("substr", 3, 3, substr),
+    ("basename", 1, 1, |arguments| {
+        let text = arguments.text(0)?;
+        let name = text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        Ok(Term::text(match (name, text.starts_with('/')) {
+            ("", true) => "/",
+            ("", false) => ".",
+            (name, _) => name,
+        }))
+    }),
+    ("dirname", 1, 1, |arguments| {
+        let text = arguments.text(0)?;
+        Ok(Term::text(match text.rsplit_once('/') {
+            None => ".",
+            Some((directory, _)) => match directory.trim_end_matches('/') {
+                "" => "/",
+                directory => directory,
+            },
+        }))
+    }),
     ("indent", 2, 2, |arguments| {
         let (width, text) = (arguments.count(0)?, arguments.text(1)?);
         bounded(text.len().saturating_add(width.saturating_mul(text.matches('\n').count())))?;

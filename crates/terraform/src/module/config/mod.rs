@@ -1,5 +1,8 @@
 //! What the files of a module declare. What cannot be done here is refused, with its place, before anything is.
 
+mod call;
+mod resource;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,20 +10,16 @@ use hcl_edit::Span as _;
 use hcl_edit::expr::Expression;
 use hcl_edit::structure::{Attribute, Block, Body, Structure};
 
+pub use call::{Call, Provider};
+pub use resource::{Before, Ignored, Repetition, Resource};
+
 use super::expression::{Budget, Nothing, Scope};
 use super::problem::{File, Problem};
-use super::references;
 use super::term::Term;
 use super::types::{self, Constraint};
 
-/// Blocks of a module that are not done, and what is to be done instead.
-const REFUSED: [(&str, &str); 9] = [
-    ("data", "data sources are not supported; give what they would find as a variable"),
-    ("module", "calls of other modules are not supported; make a Module object of each"),
-    (
-        "provider",
-        "provider blocks are not supported; the provider's configuration is the Secret of spec.providerRef",
-    ),
+/// Blocks of a module that are not done.
+const REFUSED: [(&str, &str); 6] = [
     ("moved", "moved blocks are not supported"),
     ("import", "import blocks are not supported"),
     ("removed", "removed blocks are not supported"),
@@ -29,16 +28,16 @@ const REFUSED: [(&str, &str); 9] = [
     ("action", "actions are not supported"),
 ];
 
-/// Arguments of a resource that are not the provider's.
-const META: [&str; 4] = ["count", "for_each", "depends_on", "provider"];
-
 #[derive(Debug, Default)]
 pub struct Module {
     pub variables: BTreeMap<String, Variable>,
     pub locals: BTreeMap<String, Local>,
-    /// By `type.name`.
+    /// By `type.name`; what is only read by `data.type.name`.
     pub resources: BTreeMap<String, Resource>,
     pub outputs: BTreeMap<String, Output>,
+    pub calls: BTreeMap<String, Call>,
+    /// By `name` or `name.alias`.
+    pub providers: BTreeMap<String, Provider>,
 }
 
 #[derive(Debug)]
@@ -71,28 +70,7 @@ pub struct Output {
     pub file: Arc<File>,
     pub value: Expression,
     pub sensitive: bool,
-}
-
-#[derive(Debug)]
-pub enum Repetition {
-    One,
-    Count(Expression),
-    ForEach(Expression),
-}
-
-#[derive(Debug)]
-pub struct Resource {
-    pub file: Arc<File>,
-    pub place: String,
-    pub type_name: String,
-    /// The provider's arguments and blocks only.
-    pub body: Body,
-    pub repetition: Repetition,
-    /// Addresses of resources.
-    pub depends_on: Vec<String>,
-    pub create_before_destroy: bool,
-    pub prevent_destroy: bool,
-    pub checks: Vec<Check>,
+    pub preconditions: Vec<Check>,
 }
 
 impl Module {
@@ -140,9 +118,21 @@ impl Module {
                         return twice();
                     }
                 }
-                ("resource", [type_name, name]) => {
-                    let resource = resource(file, block, type_name)?;
-                    if self.resources.insert(format!("{type_name}.{name}"), resource).is_some() {
+                ("resource" | "data", [type_name, name]) => {
+                    let data = if kind == "data" { "data." } else { "" };
+                    let resource = resource::resource(file, block, type_name)?;
+                    if self.resources.insert(format!("{data}{type_name}.{name}"), resource).is_some() {
+                        return twice();
+                    }
+                }
+                ("module", [name]) => {
+                    if self.calls.insert((*name).to_owned(), call::call(file, block)?).is_some() {
+                        return twice();
+                    }
+                }
+                ("provider", [name]) => {
+                    let (key, provider) = call::provider(file, block, name)?;
+                    if self.providers.insert(key, provider).is_some() {
                         return twice();
                     }
                 }
@@ -240,95 +230,24 @@ fn check(file: &Arc<File>, block: &Block) -> Result<Check, Problem> {
 }
 
 fn output(file: &Arc<File>, block: &Block) -> Result<Output, Problem> {
-    let (mut value, mut sensitive) = (None, false);
-    for attribute in attributes(file, &block.body)? {
-        match attribute.key.as_str() {
-            "value" => value = Some(attribute.value.clone()),
-            "sensitive" => sensitive = flag(file, &attribute.value)?,
-            // Outputs are told when everything is as it should be, whatever they depend on.
-            "description" | "depends_on" => {}
-            _ => return Err(Problem::at(file, attribute.span(), "an output has no such argument")),
+    let (mut value, mut sensitive, mut preconditions) = (None, false, Vec::new());
+    for structure in block.body.iter() {
+        match structure {
+            Structure::Attribute(attribute) => match attribute.key.as_str() {
+                "value" => value = Some(attribute.value.clone()),
+                "sensitive" => sensitive = flag(file, &attribute.value)?,
+                // Outputs are told when everything is as it should be, whatever they depend on.
+                "description" | "depends_on" => {}
+                _ => return Err(Problem::at(file, attribute.span(), "an output has no such argument")),
+            },
+            Structure::Block(block) if block.ident.as_str() == "precondition" => {
+                preconditions.push(check(file, block)?);
+            }
+            Structure::Block(block) => {
+                return Err(Problem::at(file, block.span(), "an output has no such block"));
+            }
         }
     }
     let value = value.ok_or_else(|| Problem::at(file, block.span(), "an output has a value"))?;
-    Ok(Output { file: file.clone(), value, sensitive })
-}
-
-fn resource(file: &Arc<File>, block: &Block, type_name: &str) -> Result<Resource, Problem> {
-    let body = &block.body;
-    let given = |name: &str| body.get_attribute(name).map(|attribute| attribute.value.clone());
-    let repetition = match (given("count"), given("for_each")) {
-        (None, None) => Repetition::One,
-        (Some(count), None) => Repetition::Count(count),
-        (None, Some(each)) => Repetition::ForEach(each),
-        (Some(count), Some(_)) => {
-            return Err(Problem::at(file, count.span(), "count and for_each exclude each other"));
-        }
-    };
-    if let Some(provider) = given("provider").filter(|provider| provider.as_variable().is_none()) {
-        return Err(Problem::at(file, provider.span(), "aliases of providers are not supported"));
-    }
-    for refused in ["provisioner", "connection"] {
-        if let Some(block) = body.get_blocks(refused).next() {
-            return Err(Problem::at(file, block.span(), "provisioners are not supported"));
-        }
-    }
-    let mut resource = Resource {
-        file: file.clone(),
-        place: file.place(block.span()),
-        type_name: type_name.to_owned(),
-        body: without_meta(body),
-        repetition,
-        depends_on: given("depends_on").map_or_else(|| Ok(Vec::new()), |list| addresses(file, &list))?,
-        create_before_destroy: false,
-        prevent_destroy: false,
-        checks: Vec::new(),
-    };
-    for block in body.get_blocks("lifecycle") {
-        lifecycle(file, &block.body, &mut resource)?;
-    }
-    Ok(resource)
-}
-
-fn without_meta(body: &Body) -> Body {
-    let own = |structure: &&Structure| match structure {
-        Structure::Attribute(attribute) => !META.contains(&attribute.key.as_str()),
-        Structure::Block(block) => block.ident.as_str() != "lifecycle",
-    };
-    Body::from_iter(body.iter().filter(own).cloned())
-}
-
-fn addresses(file: &File, list: &Expression) -> Result<Vec<String>, Problem> {
-    let wrong = || Problem::at(file, list.span(), "depends_on is a list of resources");
-    let one = |expression: &Expression| {
-        let found = references::of_expression(expression);
-        match found.first().map(|reference| &reference.name) {
-            Some(references::Name::Resource(type_name, name)) => Ok(format!("{type_name}.{name}")),
-            _ => Err(wrong()),
-        }
-    };
-    list.as_array().ok_or_else(wrong)?.iter().map(one).collect()
-}
-
-fn lifecycle(file: &Arc<File>, body: &Body, resource: &mut Resource) -> Result<(), Problem> {
-    for structure in body.iter() {
-        match structure {
-            Structure::Attribute(attribute) => match attribute.key.as_str() {
-                "create_before_destroy" => resource.create_before_destroy = flag(file, &attribute.value)?,
-                "prevent_destroy" => resource.prevent_destroy = flag(file, &attribute.value)?,
-                other => {
-                    let message = format!("{other} is not supported");
-                    return Err(Problem::at(file, attribute.span(), message));
-                }
-            },
-            Structure::Block(block) if block.ident.as_str() == "precondition" => {
-                resource.checks.push(check(file, block)?);
-            }
-            Structure::Block(block) => {
-                let message = format!("{} is not supported", block.ident.as_str());
-                return Err(Problem::at(file, block.span(), message));
-            }
-        }
-    }
-    Ok(())
+    Ok(Output { file: file.clone(), value, sensitive, preconditions })
 }

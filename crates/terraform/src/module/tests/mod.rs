@@ -1,4 +1,8 @@
-//! Modules without any control plane: expressions, declarations, and what is to be done.
+//! Modules without any control plane: declarations, and what is to be done; [`values`] are expressions, [`calls`] what
+//! modules have to do with others and with providers.
+
+mod calls;
+mod values;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,202 +10,40 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 
 use super::config::Module;
-use super::course::{self, Course, Situation, There, Wanted};
-use super::expression::{Budget, Names, Scope};
+use super::course::{self, Answer, Course, Schemas, Situation, There, Wanted};
+use super::expression::Budget;
 use super::graph::Graph;
 use super::inputs::inputs;
 use super::problem::{File, Problem};
 use super::term::Term;
+use super::tree::Tree;
 use crate::schema::{Block, Member, Nested, Nesting, Schema, Shape};
 use crate::value::Type;
 
-struct Around;
-
-impl Names for Around {
-    fn variable(&self, name: &str) -> Result<Term, Problem> {
-        match name {
-            "list" => Ok(Term::from_json(&json!(["a", "b", "c"]))),
-            "map" => Ok(Term::from_json(&json!({"x": 1, "y": 2}))),
-            "password" => Ok(Term::text("hunter22").secret()),
-            "users" => Ok(Term::from_json(&json!([{"name": "ann", "age": 30}, {"name": "bob", "age": 20}]))),
-            "null" => Ok(Term::Null),
-            _ => Err(Problem::new("no such variable")),
-        }
-    }
-
-    fn local(&self, _: &str) -> Result<Term, Problem> {
-        Err(Problem::Pending("it is not there yet".into()))
-    }
-
-    fn resource(&self, _: &str, _: &str) -> Result<Term, Problem> {
-        Ok(Term::from_json(&json!([{"id": "1"}, {"id": "2"}])))
-    }
-}
-
-fn evaluate(text: &str) -> Result<Term, Problem> {
-    let file = File { name: "main.tf".into(), text: text.to_owned() };
-    let expression = hcl_edit::parser::parse_expr(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    Scope::new(&file, &Around, &Budget::default()).evaluate(&expression)
-}
-
-#[test]
-fn expressions() {
-    fn check(text: &str, expected: Json) {
-        let term = evaluate(text).unwrap_or_else(|problem| panic!("{text}: {problem}"));
-        assert_eq!((term.to_json(), term.has_secret()), (expected, false), "{text}");
-    }
-    check("1 + 2 * 3", json!(7));
-    check("(1 + 2) * 3 - -1", json!(10));
-    check("7 / 2", json!(3.5));
-    check("7 % 4", json!(3));
-    check("1 < 2 && !(2 >= 3) || false", json!(true));
-    check("9007199254740993 + 1", json!(9_007_199_254_740_994_i64));
-    check("1 == 1.0", json!(true));
-    check(r#"1 == "1""#, json!(false));
-    check("null == var.null", json!(true));
-    check(r#"true ? "yes" : "no""#, json!("yes"));
-    check("[1, \"a\", true, null]", json!([1, "a", true, null]));
-    check("{ a = 1, \"b\" = 2, (var.list[0]) = 3 }", json!({"a": 3, "b": 2}));
-    check(r#""${var.list[1]}-${var.map.x}""#, json!("b-1"));
-    check(r#""${var.map}""#, json!({"x": 1, "y": 2}));
-    check(r#""$${var.map} %%{if}""#, json!("${var.map} %{if}"));
-    check(r#""%{ if var.map.x == 1 }one%{ else }other%{ endif }""#, json!("one"));
-    check(r#""%{ for one in var.list ~} ${one},  %{~ endfor }""#, json!("a,b,c,"));
-    check("var.map[\"y\"]", json!(2));
-    check("var.list[2]", json!("c"));
-    check("var.list.0", json!("a"));
-    check("var.users[*].name", json!(["ann", "bob"]));
-    check("var.users.*.age", json!([30, 20]));
-    check("var.null[*].name", json!([]));
-    check("var.map[*].x", json!([1]));
-    check("memo_note.a[*].id", json!(["1", "2"]));
-    check("memo_note.a[1].id", json!("2"));
-    check("[for one in var.list : upper(one) if one != \"b\"]", json!(["A", "C"]));
-    check("[for at, one in var.list : \"${at}${one}\"]", json!(["0a", "1b", "2c"]));
-    check("{ for key, value in var.map : key => value * 10 }", json!({"x": 10, "y": 20}));
-    check(
-        "{ for user in var.users : user.age > 25 ? \"old\" : \"young\" => user.name... }",
-        json!({"old": ["ann"], "young": ["bob"]}),
-    );
-    check("try(var.map.nothing, var.map.x)", json!(1));
-    check("can(var.map.nothing)", json!(false));
-    check("path.module", json!("."));
-    check("nonsensitive(var.password)", json!("hunter22"));
-    check("<<-EOT\n  one\n    two\n  EOT", json!("one\n  two\n"));
-    let listed = "<<-EOT\n    %{ for one in var.list ~}\n    - ${one}\n      %{ endfor ~}\n    .\n  EOT";
-    check(listed, json!("- a\n  - b\n  - c\n  .\n"));
-}
-
-#[test]
-fn functions() {
-    fn check(text: &str, expected: Json) {
-        let term = evaluate(text).unwrap_or_else(|problem| panic!("{text}: {problem}"));
-        assert_eq!(term.to_json(), expected, "{text}");
-    }
-    check(
-        r#"format("%s-%03d %.2f %q %5s|%-4s|%%", "a", 7, 1.5, "x", "r", "l")"#,
-        json!("a-007 1.50 \"x\"     r|l   |%"),
-    );
-    check(r#"formatlist("%s-%s", ["a", "b"], "z")"#, json!(["a-z", "b-z"]));
-    check(r#"join(",", concat(["a"], ["b", "c"]))"#, json!("a,b,c"));
-    check(r#"split(",", "a,b")"#, json!(["a", "b"]));
-    check(r#"replace("hello", "/l+/", "L")"#, json!("heLo"));
-    check(r#"replace("a.b", ".", "-")"#, json!("a-b"));
-    check(r#"regex("([a-z]+)([0-9]+)", "abc123")"#, json!(["abc", "123"]));
-    check(r#"regexall("[0-9]", "a1b2")"#, json!(["1", "2"]));
-    check(r#"substr("hello", -3, 2)"#, json!("ll"));
-    check(r#"title("hello world")"#, json!("Hello World"));
-    check(r#"trim("?!hi!?", "!?")"#, json!("hi"));
-    check(r#"indent(2, "a\nb")"#, json!("a\n  b"));
-    check("merge({a = 1}, null, {b = 2})", json!({"a": 1, "b": 2}));
-    check("lookup({a = 1}, \"b\", 3)", json!(3));
-    check("flatten([[1], [2, [3]]])", json!([1, 2, 3]));
-    check("distinct([1, 2, 1])", json!([1, 2]));
-    check("toset([\"b\", \"a\", \"b\"])", json!(["a", "b"]));
-    check("setsubtract([1, 2], [2])", json!([1]));
-    check("setproduct([\"a\", \"b\"], [1])", json!([["a", 1], ["b", 1]]));
-    check("zipmap([\"a\"], [1])", json!({"a": 1}));
-    check("element([1, 2], 3)", json!(2));
-    check("slice([1, 2, 3], 1, 3)", json!([2, 3]));
-    check("range(3)", json!([0, 1, 2]));
-    check("range(3, 0, -2)", json!([3, 1]));
-    check("max(3, [1, 5]...)", json!(5));
-    check("coalesce(null, \"\", \"x\")", json!("x"));
-    check("one([])", json!(null));
-    check("sum([0.1, 0.2])", json!(0.3));
-    check("ceil(1.2) + floor(1.8) + abs(-1)", json!(4));
-    check("parseint(\"ff\", 16)", json!(255));
-    check("jsonencode({b = [1], a = null})", json!("{\"a\":null,\"b\":[1]}"));
-    check("jsondecode(\"[1]\")[0]", json!(1));
-    check("base64decode(base64encode(\"hé\"))", json!("hé"));
-    check("urlencode(\"a b/ü\")", json!("a+b%2F%C3%BC"));
-    check("cidrsubnet(\"10.0.0.0/16\", 8, 3)", json!("10.0.3.0/24"));
-    check("cidrhost(\"10.0.3.0/24\", -2)", json!("10.0.3.254"));
-    check("cidrnetmask(\"10.0.0.0/20\")", json!("255.255.240.0"));
-    check("cidrsubnet(\"fd00::/48\", 16, 255)", json!("fd00:0:0:ff::/64"));
-    check("tonumber(\"1.5\") + 1", json!(2.5));
-    check("tolist(toset([2, 1]))", json!([1, 2]));
-    check("length(\"hé\") + length({a = 1})", json!(3));
-}
-
-#[test]
-fn what_has_no_value() {
-    fn check(text: &str, expected: &str) {
-        let problem = evaluate(text).expect_err(text).to_string();
-        assert_eq!(problem, expected, "{text}");
-        assert!(!problem.contains("hunter22"));
-    }
-    check("1 + \"x\"", "main.tf:1: a number is required, and this is a string");
-    check("var.map.z", "main.tf:1: there is no attribute \"z\"");
-    check("var.list[3]", "main.tf:1: the list has no such element");
-    check("[\n1,\nvar.list.x]", "main.tf:3: a list has no attribute \"x\"");
-    check("1 / 0", "main.tf:1: this has no result that is a number");
-    check("tonumber(var.password)", "main.tf:1: tonumber: a number is required, and this is a string");
-    check("toset([1])[0]", "main.tf:1: a set has no element to choose");
-    check("each.key", "main.tf:1: each is only there where it is repeated");
-    check(
-        "{ for one in [1, 1] : \"k\" => one }",
-        "main.tf:1: two elements have the same key; ... would group them",
-    );
-    check("try(local.later, 1)", "it is not there yet");
-    check("format(\"%d\", 1.5)", "main.tf:1: format: a whole number is required");
-    let greedy = "[for a in range(1000) : [for b in range(1000) : [for c in range(1000) : 1]]]";
-    check(greedy, "main.tf:1: the module's expressions make too much of too little");
-    check("format(\"%999999999s\", 1)", "main.tf:1: format: the pattern asks for too wide a column");
-}
-
-#[test]
-fn what_is_secret_stays_so() {
-    for text in [
-        "var.password",
-        "\"x${var.password}\"",
-        "upper(var.password)",
-        "var.password == \"x\"",
-        "[var.password]",
-        "{ a = var.password }.a",
-        "true ? var.password : 1",
-        "[for one in [var.password] : one]",
-        "toset([var.password])",
-        "sensitive(1)",
-        "flatten([[var.password]])[0]",
-        "concat([1], [var.password])[1]",
-        "jsonencode([var.password])",
-    ] {
-        assert!(evaluate(text).unwrap().has_secret(), "{text}");
-    }
-    for text in ["length([var.password])", "concat([1], [var.password])[0]", "{ a = 1, b = var.password }.a"]
-    {
-        assert!(!evaluate(text).unwrap().has_secret(), "{text}");
-    }
-}
-
 // Declarations.
 
-fn module(text: &str) -> Result<(Module, Graph), Problem> {
-    let file = Arc::new(File { name: "main.tf".into(), text: text.to_owned() });
-    let module = Module::parse(&[file])?;
-    let graph = Graph::of(&module)?;
-    Ok((module, graph))
+/// Modules by their directories; the empty one is the outermost.
+type Files<'a> = &'a [(&'a str, &'a str)];
+
+fn tree(files: Files<'_>, directory: &str) -> Result<Tree, Problem> {
+    let text = files.iter().find(|(place, _)| *place == directory).map_or("", |(_, text)| text);
+    let name = if directory.is_empty() { "main.tf".to_owned() } else { format!("{directory}/main.tf") };
+    let module = Module::parse(&[Arc::new(File { name, text: text.to_owned(), ..File::default() })])?;
+    let mut calls = BTreeMap::new();
+    for (name, call) in &module.calls {
+        calls.insert(name.clone(), tree(files, call.source.trim_start_matches("./"))?);
+    }
+    Ok(Tree { module, calls })
+}
+
+fn checked(files: Files<'_>) -> Result<(Tree, Graph), Problem> {
+    let tree = tree(files, "")?;
+    let graph = Graph::of(&tree)?;
+    Ok((tree, graph))
+}
+
+fn module(text: &str) -> Result<(Tree, Graph), Problem> {
+    checked(&[("", text)])
 }
 
 #[test]
@@ -215,18 +57,6 @@ fn what_is_not_supported_is_refused_with_its_place() {
         "main.tf:1: this cannot be read: invalid block body; expected `}`, newline or identifier",
     );
     check(
-        "\ndata \"a\" \"b\" {}",
-        "main.tf:2: data sources are not supported; give what they would find as a variable",
-    );
-    check(
-        "module \"a\" {}",
-        "main.tf:1: calls of other modules are not supported; make a Module object of each",
-    );
-    check(
-        "provider \"aws\" {}",
-        "main.tf:1: provider blocks are not supported; the provider's configuration is the Secret of spec.providerRef",
-    );
-    check(
         "terraform {\n  backend \"s3\" {}\n}",
         "main.tf:2: backends are not supported; the state of each resource is kept beside its object",
     );
@@ -235,17 +65,28 @@ fn what_is_not_supported_is_refused_with_its_place() {
         "main.tf:2: provisioners are not supported",
     );
     check(
-        "resource \"a_b\" \"c\" {\n  provider = aws.west\n}",
-        "main.tf:2: aliases of providers are not supported",
+        "resource \"a_b\" \"c\" {\n  provider = aws[0]\n}",
+        "main.tf:2: provider is a name, such as aws or aws.west",
     );
     check(
-        "resource \"a_b\" \"c\" {\n  lifecycle {\n    ignore_changes = [x]\n  }\n}",
-        "main.tf:3: ignore_changes is not supported",
+        "resource \"a_b\" \"c\" {\n  lifecycle {\n    replace_triggered_by = [x]\n  }\n}",
+        "main.tf:3: replace_triggered_by is not supported",
     );
-    check("locals {\n  a = file(\"x\")\n}", "main.tf:2: the function \"file\" is not supported");
+    check(
+        "resource \"a_b\" \"c\" {\n  lifecycle {\n    ignore_changes = [1]\n  }\n}",
+        "main.tf:3: ignore_changes is a list of attributes, or the word all",
+    );
+    check("moved {\n}", "main.tf:1: moved blocks are not supported");
+    check(
+        "locals {\n  a = uuid()\n}",
+        "main.tf:2: the function \"uuid\" gives something else each time, and the module would never be settled",
+    );
+    check("locals {\n  a = nonsense()\n}", "main.tf:2: the function \"nonsense\" is not supported");
     check("output \"a\" {\n  value = var.b\n}", "main.tf:2: there is no variable \"b\"");
     check("output \"a\" {\n  value = a_b.c.id\n}", "main.tf:2: there is no resource a_b.c");
-    check("output \"a\" {\n  value = data.a_b.c.id\n}", "main.tf:2: references to data are not supported");
+    check("output \"a\" {\n  value = data.a_b.c.id\n}", "main.tf:2: there is no resource data.a_b.c");
+    check("output \"a\" {\n  value = module.b.id\n}", "main.tf:2: there is no module \"b\"");
+    check("output \"a\" {\n  value = self.id\n}", "main.tf:2: self is only there in a postcondition");
     check("locals {\n  a = each.key\n}", "main.tf:2: each is only there in a resource that has its argument");
     check(
         "locals {\n  a = local.b\n  b = local.a\n}",
@@ -258,7 +99,7 @@ fn what_is_not_supported_is_refused_with_its_place() {
 
 #[test]
 fn variables() {
-    let (module, _) = module(
+    let (tree, _) = module(
         r#"
         variable "plain" {}
         variable "node_count" {
@@ -285,7 +126,8 @@ fn variables() {
     )
     .unwrap();
     let given = |shown: Json, secret: Option<Json>| {
-        inputs(&module, &shown, secret.as_ref(), &Budget::default()).map_err(|problem| problem.to_string())
+        inputs(&tree.module, &shown, secret.as_ref(), &Budget::default())
+            .map_err(|problem| problem.to_string())
     };
     let good = given(json!({"plain": 1, "nodeCount": "3", "zones": ["b", "a", "b"]}), None).unwrap();
     assert_eq!(good["node_count"].to_json(), json!(3));
@@ -341,24 +183,50 @@ fn thing() -> Arc<Schema> {
     Arc::new(Schema::new(0, Block { members, ..Block::default() }))
 }
 
+/// Everything looks the same.
+struct Same;
+
+impl Schemas for Same {
+    fn resource(&self, _: &str, _: &str) -> Result<Arc<Schema>, Problem> {
+        Ok(thing())
+    }
+
+    fn data(&self, _: &str, _: &str) -> Result<Arc<Schema>, Problem> {
+        Ok(thing())
+    }
+
+    fn provider(&self, _: &str) -> Result<Arc<Schema>, Problem> {
+        Ok(thing())
+    }
+}
+
 /// Decides about a module when these are there, all of them as wanted.
 fn decide(text: &str, there: &BTreeMap<String, There>) -> Result<Course, Problem> {
-    let (module, graph) = module(text)?;
+    decide_with(&[("", text)], there, &BTreeMap::new())
+}
+
+fn decide_with(
+    files: Files<'_>,
+    there: &BTreeMap<String, There>,
+    answers: &BTreeMap<String, Answer>,
+) -> Result<Course, Problem> {
+    let (tree, graph) = checked(files)?;
     let budget = Budget::default();
-    let given = inputs(&module, &json!({}), None, &budget)?;
+    let given = inputs(&tree.module, &json!({}), None, &budget)?;
     course::course(&Situation {
-        module: &module,
+        tree: &tree,
         graph: &graph,
         inputs: &given,
-        schema: &|_| Ok(thing()),
+        schemas: &Same,
         there,
+        answers,
         fits: &|_| true,
         budget: &budget,
     })
 }
 
 fn settled(behind: &[&str], address: &str) -> (String, There) {
-    let resource = address.split('[').next().unwrap().to_owned();
+    let resource = super::address::declaration(address);
     let state = Term::from_json(&json!({"id": format!("id of {address}"), "name": address}));
     let there = There {
         resource,

@@ -1,0 +1,441 @@
+//! What is to be done about a module now: pure, from what it declares and what is there.
+//!
+//! Everything is taken in the order of what it refers to, in every instance of its module. A resource whose arguments
+//! are all known is wanted as they say; one that refers to something that is not there, or not yet as wanted, is left
+//! as it is until that is settled. Data that has to be read is asked for, and the course found again with the answer.
+//! What is no longer wanted goes when nothing that stood on it is left or on its way.
+
+mod instances;
+mod known;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use hcl_edit::Span as _;
+use serde_json::{Map, Value as Json};
+
+use super::address::{self, Path, Which};
+use super::body::{self, Audience};
+use super::config::{Ignored, Resource};
+use super::expression::{Budget, Scope};
+use super::graph::{Graph, Item, Node};
+use super::inputs::{Inputs, chosen, holds};
+use super::problem::Problem;
+use super::term::Term;
+use super::tree::Tree;
+use crate::driver::telling;
+use crate::names::FieldNames;
+use crate::schema::Schema;
+use crate::value::Value;
+use instances::{Declared, Found};
+use known::{Bound, Called, Form, Instance, keys};
+
+/// Resource objects that one module may have, and instances that one declaration may.
+const MOST: usize = 1_000;
+
+/// A resource object of the module, as far as it matters here.
+#[derive(Clone, Debug, Default)]
+pub struct There {
+    /// Its declaration: the address without keys of instances.
+    pub resource: String,
+    /// What it stood on when it was last written.
+    pub behind: BTreeSet<String>,
+    /// Being deleted already.
+    pub going: bool,
+    /// What it came to, if the object is settled.
+    pub state: Option<Term>,
+    /// Why it is not settled, if that is known.
+    pub failure: Option<String>,
+}
+
+/// An instance as it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    pub address: String,
+    pub resource: String,
+    pub type_name: String,
+    /// As the root knows the provider.
+    pub provider: String,
+    /// Fields of the object.
+    pub shown: Json,
+    /// What goes into its Secret.
+    pub secret: Option<Json>,
+    pub behind: BTreeSet<String>,
+    pub create_before_destroy: bool,
+    pub prevent_destroy: bool,
+    pub ignored: Ignored,
+}
+
+/// A data source to be read.
+#[derive(Debug)]
+pub struct Asked {
+    pub address: String,
+    pub type_name: String,
+    pub provider: String,
+    pub config: Value,
+}
+
+/// What a provider said of a data source, or why it did not.
+pub struct Answer {
+    pub config: Value,
+    pub said: Result<Value, String>,
+}
+
+#[derive(Debug, Default)]
+pub struct Course {
+    pub wanted: Vec<Wanted>,
+    /// Addresses of those to delete now.
+    pub going: BTreeSet<String>,
+    /// What has to be read before more can be said.
+    pub asked: Vec<Asked>,
+    /// Configurations of providers that the module makes itself, in the provider's names.
+    pub providers: BTreeMap<String, Json>,
+    /// What is still waited for; nothing if all is as it should be.
+    pub waiting: Vec<String>,
+    /// Of that, what will not come by itself.
+    pub failed: Option<String>,
+    /// By Kubeform's names; only when nothing is waited for.
+    pub outputs: Map<String, Json>,
+    pub secret_outputs: Map<String, Json>,
+}
+
+/// How things look that a module names.
+pub trait Schemas {
+    /// A type of resources, of a provider as the root knows it.
+    fn resource(&self, provider: &str, type_name: &str) -> Result<Arc<Schema>, Problem>;
+    fn data(&self, provider: &str, type_name: &str) -> Result<Arc<Schema>, Problem>;
+    /// The configuration of a provider.
+    fn provider(&self, name: &str) -> Result<Arc<Schema>, Problem>;
+}
+
+pub struct Situation<'a> {
+    pub tree: &'a Tree,
+    pub graph: &'a Graph,
+    pub inputs: &'a Inputs,
+    pub schemas: &'a dyn Schemas,
+    pub there: &'a BTreeMap<String, There>,
+    /// What data sources came to, by address.
+    pub answers: &'a BTreeMap<String, Answer>,
+    /// Whether the object of an instance is as it should be.
+    pub fits: &'a dyn Fn(&Wanted) -> bool,
+    pub budget: &'a Budget,
+}
+
+/// Finds out what to do. An error means that nothing is done.
+pub fn course(situation: &Situation<'_>) -> Result<Course, Problem> {
+    let root = Instance {
+        variables: situation.inputs.iter().map(|(name, term)| (name.clone(), Ok(term.clone()))).collect(),
+        ..Instance::default()
+    };
+    let only = Placed { prefix: String::new(), caller: String::new(), at: 0, bound: Bound::new() };
+    let mut walk = Walk {
+        situation,
+        known: BTreeMap::from([(String::new(), root)]),
+        places: BTreeMap::from([(Path::new(), Ok(Arc::from([only])))]),
+        pending: BTreeMap::new(),
+        staying: BTreeSet::new(),
+        settled: BTreeSet::new(),
+        course: Course::default(),
+    };
+    for node in &situation.graph.order {
+        walk.step(node)?;
+    }
+    walk.finish()
+}
+
+/// The same for a module that is being deleted: everything goes.
+pub fn departure(there: &BTreeMap<String, There>) -> BTreeSet<String> {
+    may_go(there, &there.keys().collect(), &BTreeSet::new())
+}
+
+/// Those that leave and on which nothing stands that leaves too, or that is still being changed.
+fn may_go(
+    there: &BTreeMap<String, There>,
+    leaving: &BTreeSet<&String>,
+    settled: &BTreeSet<String>,
+) -> BTreeSet<String> {
+    let free = |address: &&&String| {
+        let Some(one) = there.get(**address) else { return false };
+        let stands_on_it = |(other, above): (&String, &There)| {
+            above.behind.contains(&one.resource) && (leaving.contains(other) || !settled.contains(other))
+        };
+        !one.going && !there.iter().any(stands_on_it)
+    };
+    leaving.iter().filter(free).map(|address| (*address).clone()).collect()
+}
+
+/// An instance of a module.
+struct Placed {
+    /// What addresses in it begin with.
+    prefix: String,
+    /// The same of the instance that calls it.
+    caller: String,
+    /// Which of those that this one calls.
+    at: usize,
+    /// What is known where its arguments stand.
+    bound: Bound,
+}
+
+/// The instances of a module, or why it is not known which there are.
+type Places = Result<Arc<[Placed]>, String>;
+
+struct Walk<'a> {
+    situation: &'a Situation<'a>,
+    /// By the prefixes of instances.
+    known: BTreeMap<String, Instance>,
+    places: BTreeMap<Path, Places>,
+    /// Declarations, and providers, that something of is not there yet; and why.
+    pending: BTreeMap<String, String>,
+    staying: BTreeSet<String>,
+    settled: BTreeSet<String>,
+    course: Course,
+}
+
+/// What is wrong ends everything; what is pending is a value like another.
+fn kept(value: Result<Term, Problem>) -> Result<Result<Term, Problem>, Problem> {
+    match value {
+        Err(problem @ Problem::Wrong { .. }) => Err(problem),
+        other => Ok(other),
+    }
+}
+
+impl Walk<'_> {
+    fn step(&mut self, node: &Node) -> Result<(), Problem> {
+        let Some(tree) = self.situation.tree.at(&node.path) else { return Ok(()) };
+        if node.item == Item::Instances {
+            return self.call(&node.path);
+        }
+        let places = match self.places.get(&node.path) {
+            Some(Ok(places)) => places.clone(),
+            Some(Err(why)) => {
+                // What is in a module of which nobody knows how often it is there, is not there yet.
+                if let Item::Resource(address) = &node.item {
+                    let declaration = format!("{}{address}", address::prefix(&node.path));
+                    self.pending.insert(declaration, why.clone());
+                }
+                return Ok(());
+            }
+            None => return Ok(()),
+        };
+        for place in places.iter() {
+            match &node.item {
+                Item::Instances => {}
+                Item::Variable(name) => self.variable(&node.path, place, name)?,
+                Item::Local(name) => self.local(tree, place, name)?,
+                Item::Provider(name) => self.provider(tree, name)?,
+                Item::Resource(address) => {
+                    if let Some(resource) = tree.module.resources.get(address) {
+                        self.resource(&node.path, place, address, resource)?;
+                    }
+                }
+                Item::Output(name) => self.output(&node.path, tree, place, name)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn instance(&mut self, prefix: &str) -> &mut Instance {
+        self.known.entry(prefix.to_owned()).or_default()
+    }
+
+    /// How often a module is called, by each instance of its caller.
+    fn call(&mut self, path: &Path) -> Result<(), Problem> {
+        let Some((name, above)) = path.split_last() else { return Ok(()) };
+        let Some(call) = self.situation.tree.call(path) else { return Ok(()) };
+        let callers = match self.places.get(above) {
+            Some(Ok(callers)) => callers.clone(),
+            Some(Err(why)) => {
+                let why = why.clone();
+                self.places.insert(path.clone(), Err(why));
+                return Ok(());
+            }
+            None => return Ok(()),
+        };
+        let form = Form::of(&call.repetition);
+        let mut found: Places = Ok(Arc::from([]));
+        let mut all: Vec<Placed> = Vec::new();
+        for caller in callers.iter() {
+            let budget = self.situation.budget;
+            let known = self.instance(&caller.prefix);
+            let keyed = keys(&Scope::new(&call.file, known, budget), &call.repetition);
+            let keys = match keyed {
+                Ok(keyed) => {
+                    let keys: Vec<Which> = keyed.iter().map(|(which, _)| which.clone()).collect();
+                    all.extend(keyed.into_iter().enumerate().map(|(at, (which, bound))| Placed {
+                        prefix: format!("{}module.{name}{which}.", caller.prefix),
+                        caller: caller.prefix.clone(),
+                        at,
+                        bound,
+                    }));
+                    Ok(keys)
+                }
+                Err(Problem::Pending(why)) => {
+                    found = Err(why.clone());
+                    Err(Problem::Pending(why))
+                }
+                Err(problem) => return Err(problem),
+            };
+            let called = Called { form, keys, outputs: BTreeMap::new() };
+            self.instance(&caller.prefix).calls.insert(name.clone(), called);
+        }
+        if all.len() > MOST {
+            let message = format!("the module {name:?} has more than {MOST} instances");
+            return Err(Problem::Wrong { place: Some(call.place.clone()), message });
+        }
+        if let Err(why) = &found {
+            // Which there should be is not known: those that are there stay.
+            let inside = address::prefix(path);
+            let there = self.situation.there.iter().filter(|(_, one)| one.resource.starts_with(&inside));
+            self.staying.extend(there.map(|(address, _)| address.clone()));
+            self.course.waiting.push(format!("{} waits: {why}", inside.trim_end_matches('.')));
+        } else {
+            all.iter().for_each(|place| drop(self.instance(&place.prefix)));
+            found = Ok(all.into());
+        }
+        self.places.insert(path.clone(), found);
+        Ok(())
+    }
+
+    /// What the caller says, as the called module wants it.
+    fn variable(&mut self, path: &Path, place: &Placed, name: &str) -> Result<(), Problem> {
+        let (situation, tree) = (self.situation, self.situation.tree);
+        let (Some(call), Some(called)) = (tree.call(path), tree.at(path)) else { return Ok(()) };
+        let Some(variable) = called.module.variables.get(name) else { return Ok(()) };
+        let given = call.arguments.get(name).map(|expression| {
+            let caller = self.instance(&place.caller);
+            Scope::new(&call.file, caller, situation.budget).with(place.bound.clone()).evaluate(expression)
+        });
+        let value = given.transpose().and_then(|given| chosen(name, variable, given));
+        let value = kept(value.map(|term| term.secret_if(variable.sensitive)))?;
+        let known = value.is_ok();
+        let instance = self.instance(&place.prefix);
+        instance.variables.insert(name.to_owned(), value);
+        let checks = variable.checks.iter().filter(|_| known);
+        checks.map(|check| holds(check, &Scope::new(&check.file, &*instance, situation.budget))).collect()
+    }
+
+    fn local(&mut self, tree: &Tree, place: &Placed, name: &str) -> Result<(), Problem> {
+        let Some(local) = tree.module.locals.get(name) else { return Ok(()) };
+        let budget = self.situation.budget;
+        let instance = self.instance(&place.prefix);
+        let value = kept(Scope::new(&local.file, &*instance, budget).evaluate(&local.value))?;
+        instance.locals.insert(name.to_owned(), value);
+        Ok(())
+    }
+
+    /// A configuration that the root makes of what it knows.
+    fn provider(&mut self, tree: &Tree, name: &str) -> Result<(), Problem> {
+        let Some(provider) = tree.module.providers.get(name) else { return Ok(()) };
+        let schema = self.situation.schemas.provider(name)?;
+        let budget = self.situation.budget;
+        let scope = Scope::new(&provider.file, &*self.instance(""), budget);
+        match body::value(&scope, &provider.body, &schema.block, Audience::Provider) {
+            Ok(arguments) => {
+                self.course.providers.insert(name.to_owned(), telling::json(&arguments.value));
+            }
+            Err(Problem::Pending(why)) => {
+                self.course.waiting.push(format!("the provider {name} waits: {why}"));
+                self.pending.insert(provider_key(name), why);
+            }
+            Err(Problem::Wrong { place: None, message }) => {
+                return Err(Problem::Wrong { place: Some(provider.place.clone()), message });
+            }
+            Err(problem) => return Err(problem),
+        }
+        Ok(())
+    }
+
+    fn resource(
+        &mut self,
+        path: &Path,
+        place: &Placed,
+        address: &str,
+        resource: &Resource,
+    ) -> Result<(), Problem> {
+        let situation = self.situation;
+        let declaration = format!("{}{address}", address::prefix(path));
+        let provider = situation.tree.root_provider(path, &resource.provider).unwrap_or_default();
+        let first = situation.graph.before.get(&declaration).into_iter().flatten();
+        let before = first.chain([&provider_key(&provider)]).find_map(|one| self.pending.get(one)).cloned();
+        let declared =
+            Declared { prefix: &place.prefix, address, declaration: &declaration, resource, provider };
+        let found: Found = declared.find(situation, self.instance(&place.prefix), before)?;
+        match found.staying {
+            Some(staying) => self.staying.extend(staying),
+            // How many there should be is not known: those that are there stay.
+            None => {
+                let own = |(address, one): &(&String, &There)| {
+                    one.resource == declaration && address.starts_with(&place.prefix)
+                };
+                self.staying.extend(situation.there.iter().filter(own).map(|(address, _)| address.clone()));
+            }
+        }
+        if let Err(problem) = &found.value {
+            self.pending.insert(declaration, problem.to_string());
+        }
+        self.settled.extend(found.settled);
+        let course = &mut self.course;
+        course.waiting.extend(found.waiting);
+        course.wanted.extend(found.wanted);
+        course.asked.extend(found.asked);
+        course.failed = course.failed.take().or(found.failed);
+        if course.wanted.len() + course.asked.len() > MOST {
+            return Err(Problem::new(format!("the module has more than {MOST} resources")));
+        }
+        self.instance(&place.prefix).resources.insert(address.to_owned(), found.value);
+        Ok(())
+    }
+
+    /// What a called module tells its caller.
+    fn output(&mut self, path: &Path, tree: &Tree, place: &Placed, name: &str) -> Result<(), Problem> {
+        let (Some(call), Some(output)) = (path.last(), tree.module.outputs.get(name)) else { return Ok(()) };
+        let budget = self.situation.budget;
+        let scope = Scope::new(&output.file, &*self.instance(&place.prefix), budget);
+        let value = output.preconditions.iter().try_for_each(|check| holds(check, &scope));
+        let value = kept(value.and_then(|()| scope.evaluate(&output.value)))?;
+        let value = value.map(|term| term.secret_if(output.sensitive));
+        if let Some(called) = self.instance(&place.caller).calls.get_mut(call) {
+            let values = called.outputs.entry(name.to_owned()).or_default();
+            debug_assert_eq!(values.len(), place.at, "instances come in the order of their keys");
+            values.push(value);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Course, Problem> {
+        let Walk { situation, known, staying, settled, mut course, .. } = self;
+        let leaving: BTreeSet<&String> =
+            situation.there.keys().filter(|address| !staying.contains(*address)).collect();
+        course.going = may_go(situation.there, &leaving, &settled);
+        course.waiting.extend(leaving.iter().map(|address| format!("{address} is not gone yet")));
+        if let (true, Some(root)) = (course.waiting.is_empty(), known.get("")) {
+            outputs(situation, root, &mut course)?;
+        }
+        Ok(course)
+    }
+}
+
+/// By what a configuration is among what is pending.
+fn provider_key(name: &str) -> String {
+    format!("provider {name}")
+}
+
+fn outputs(situation: &Situation<'_>, known: &Instance, course: &mut Course) -> Result<(), Problem> {
+    let module = &situation.tree.module;
+    let names = FieldNames::new(module.outputs.keys(), true);
+    for (name, output) in &module.outputs {
+        let scope = Scope::new(&output.file, known, situation.budget);
+        output.preconditions.iter().try_for_each(|check| holds(check, &scope))?;
+        let term = scope.evaluate(&output.value)?;
+        let field = names.field(name).unwrap_or(name).to_owned();
+        if output.sensitive {
+            course.secret_outputs.insert(name.clone(), term.to_json());
+        } else if term.has_secret() {
+            let message = format!("the output {name:?} holds something sensitive and does not say so");
+            return Err(Problem::at(&output.file, output.value.span(), message));
+        } else {
+            course.outputs.insert(field, term.to_json());
+        }
+    }
+    Ok(())
+}
