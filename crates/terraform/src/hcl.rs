@@ -1,6 +1,6 @@
 //! Configurations in Terraform's language, made of values: what a user would have written for a resource.
 
-use hcl_edit::expr::{Array, Expression, Object, ObjectKey, ObjectValue};
+use hcl_edit::expr::{Array, Expression, Object, ObjectKey, ObjectValue, ObjectValueTerminator};
 use hcl_edit::structure::{Attribute, Block as HclBlock, BlockLabel, Body};
 use hcl_edit::{Decorate as _, Ident, parser};
 
@@ -123,7 +123,9 @@ fn object(fields: &Fields, depth: usize) -> Object {
         };
         key.decor_mut().set_prefix(prefix);
         key.decor_mut().set_suffix(" ");
-        object.insert(key, ObjectValue::new(expression(value, depth + 1)));
+        let mut value = ObjectValue::new(expression(value, depth + 1));
+        value.set_terminator(ObjectValueTerminator::Newline);
+        object.insert(key, value);
     }
     if !object.is_empty() {
         object.set_trailing(indent(depth));

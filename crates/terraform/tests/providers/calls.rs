@@ -218,12 +218,12 @@ async fn what_kubeform_left_is_taken_over() {
     let text = "variable \"names\" {\n  default = [\"a\", \"b\"]\n}\nresource \"shelf_thing\" \"it\" {\n  \
         for_each = toset(var.names)\n  name = each.key\n  size = 3\n}\n";
     files(&plane, json!({"main.tf": text})).await;
-    plane.create(MODULES, of_config_map()).await;
-    let made = plane.current(MODULES, "shop").await;
+    plane.create(MODULES, module("maker", json!({"configMap": {"name": "shop"}}))).await;
+    let made = plane.current(MODULES, "maker").await;
     plane
         .patch(
             MODULES,
-            "shop",
+            "maker",
             json!({"metadata": {"annotations": {"hangar.dev/deletion-policy": "retain"}}}),
         )
         .await;
@@ -233,8 +233,8 @@ async fn what_kubeform_left_is_taken_over() {
         };
         plane.until(RESOURCES, line["name"].as_str().unwrap(), retained).await;
     }
-    plane.delete(MODULES, "shop").await;
-    plane.gone(MODULES, "shop").await;
+    plane.delete(MODULES, "maker").await;
+    plane.gone(MODULES, "maker").await;
     let before = plane.world.things();
     assert_eq!(before.len(), 2);
     // As Kubeform keeps it.

@@ -289,7 +289,7 @@ impl Walk<'_> {
             self.staying.extend(there.map(|(address, _)| address.clone()));
             self.course.waiting.push(format!("{} waits: {why}", inside.trim_end_matches('.')));
         } else {
-            all.iter().for_each(|place| drop(self.instance(&place.prefix)));
+            self.known.extend(all.iter().map(|place| (place.prefix.clone(), Instance::default())));
             found = Ok(all.into());
         }
         self.places.insert(path.clone(), found);
