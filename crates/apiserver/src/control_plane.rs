@@ -51,6 +51,9 @@ struct Record {
     /// A copy that is not complete yet: nobody finds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seal: Option<Seal>,
+    /// It began as a copy, and controllers have not been told yet to look at what is in it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    untold: bool,
     #[serde(flatten)]
     charter: Charter,
 }
@@ -274,11 +277,13 @@ impl ControlPlanes {
         Ok(self.codec.encode_raw(&record_key(name), &json))
     }
 
-    /// The directory record of a new control plane, with keys of its own.
+    /// The directory record of a new control plane, with keys of its own. Of one that begins as a copy, controllers
+    /// are still to be told.
     pub fn new_record(
         &self,
         name: &str,
         charter: Charter,
+        is_copy: bool,
         now: jiff::Timestamp,
     ) -> Result<Bytes, ControlPlaneError> {
         let failed = |why: String| ControlPlaneError::Keys(name.into(), why);
@@ -291,6 +296,7 @@ impl ControlPlanes {
             authority_key: issued.key.into_exposed(),
             token_key: issuer.to_pem().into_exposed(),
             seal: None,
+            untold: is_copy,
             charter,
         };
         self.encoded(name, &record)
@@ -312,6 +318,17 @@ impl ControlPlanes {
         let mut record = self.record(tenant)?;
         record.seal = seal;
         self.encoded(&tenant.name, &record)
+    }
+
+    /// The directory record of an existing control plane that controllers have been told of.
+    pub(crate) fn record_of_told(&self, tenant: &Tenant) -> Result<Bytes, ControlPlaneError> {
+        let mut record = self.record(tenant)?;
+        record.untold = false;
+        self.encoded(&tenant.name, &record)
+    }
+
+    pub(crate) fn is_untold(&self, tenant: &Tenant) -> Result<bool, ControlPlaneError> {
+        Ok(self.record(tenant)?.untold)
     }
 
     pub(crate) fn seal(&self, tenant: &Tenant) -> Result<Option<Seal>, ControlPlaneError> {

@@ -48,23 +48,28 @@ impl Engine {
             );
         }
         let now = self.now();
-        let record = self.planes.new_record(name, charter, now)?;
+        let is_copy = !matches!(beginning, Beginning::Empty);
+        let record = self.planes.new_record(name, charter, is_copy, now)?;
         let made = match beginning {
             Beginning::Empty => self.store.create_tenant(name, record, self.first_entries(now)?).await,
             Beginning::Fork(source, at) => self.store.fork_tenant(source, at, name, record).await,
             Beginning::Export(export) => self.store.import_tenant(name, record, export).await,
         };
-        match made {
-            Ok(_) => {}
+        let made = match made {
+            Ok(made) => made,
             Err(StoreError::TenantExists { name }) => {
                 let message = format!("control plane {name:?} already exists");
                 return Err(Status::new(Reason::AlreadyExists, message).into());
             }
             Err(StoreError::BadExport(why)) => return Err(Status::bad_request(why).into()),
             Err(error) => return Err(error.into()),
-        }
+        };
         self.planes.forget(name);
         self.announce(name).await?;
+        if is_copy {
+            // Nobody has seen come about what is in it. Broken off here, it is told by whoever settles it.
+            self.tell_of_copy(&made).await?;
+        }
         let plane = self.planes.find(name).await?;
         plane.ok_or_else(|| Status::internal("a new control plane cannot be found").into())
     }

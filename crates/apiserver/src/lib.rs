@@ -60,5 +60,5 @@ pub use extension::{Extension, Needed};
 pub use foresight::Foresight;
 pub use genesis::{Beginning, root_certificate};
 pub use in_process::{Dependants, InProcess};
-pub use moving::{ARRIVAL, Moved};
+pub use moving::{ARRIVAL, COPIED, Moved};
 pub use service::ApiServer;

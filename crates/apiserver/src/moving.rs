@@ -37,9 +37,13 @@ use crate::service::Failure;
 const FROZEN: &str = "_frozen";
 const MOVE: &str = "_move";
 
-/// Taken away from a control plane when it is served from its new store: whoever follows the store looks at all of it.
+/// Taken away from a control plane when it is served from its new store, or was made as a copy: whoever follows the store
+/// looks at all of it.
 /// Not one of the server's own kinds, because those who follow everything do not see these.
 pub const ARRIVAL: &str = "arrivals.hangar.dev";
+
+/// The name of that mark on a copy, whose original goes on: who looks after something outside leaves it to the original.
+pub const COPIED: &str = "copied";
 
 /// What a store error says of a write that met a control plane on its way.
 pub(crate) const UNDERWAY: &str = "the control plane is being moved to another store";

@@ -42,6 +42,11 @@ impl Set {
     pub fn clouds(make: Make) -> Set {
         Set { lease: CLOUDS, cursor: "_clouds", make }
     }
+
+    fn fleet(&self, engine: Arc<Engine>) -> InProcessFleet {
+        let fleet = InProcessFleet::with_cursor(engine, self.cursor);
+        if self.lease == CLOUDS { fleet.leaving_copies() } else { fleet }
+    }
 }
 
 /// Calls to clouds are slow: their loops run apart from the others, so that nobody waits for them.
@@ -73,7 +78,7 @@ pub async fn start(
                 let all = quick.iter().flat_map(|set| (set.make)(&engine)).collect();
                 let quick = runtime::run(Arc::new(InProcessFleet::new(engine.clone())), all, stop.clone());
                 let slow = slow.into_iter().map(|set| {
-                    let fleet = Arc::new(InProcessFleet::with_cursor(engine.clone(), set.cursor));
+                    let fleet = Arc::new(set.fleet(engine.clone()));
                     runtime::run(fleet, (set.make)(&engine), stop.clone())
                 });
                 futures::future::try_join(quick, futures::future::try_join_all(slow)).await.map(drop)
@@ -85,8 +90,7 @@ pub async fn start(
                         let run = |fence, ending| {
                             let engine = engine.fenced(fence);
                             let controllers = (set.make)(&engine);
-                            let fleet = InProcessFleet::with_cursor(engine, set.cursor);
-                            runtime::run(Arc::new(fleet), controllers, ending)
+                            runtime::run(Arc::new(set.fleet(engine)), controllers, ending)
                         };
                         by_turns(&leases, set.lease, stop, run).await
                     }

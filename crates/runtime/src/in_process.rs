@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use apiserver::control_plane::ControlPlane;
-use apiserver::{ARRIVAL, ApiServer, Engine, InProcess};
+use apiserver::{ARRIVAL, ApiServer, COPIED, Engine, InProcess};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::Either;
@@ -32,6 +32,8 @@ pub struct InProcessFleet {
     server: ApiServer,
     names: Arc<Cache<TenantId, CompactString>>,
     cursor: &'static str,
+    /// Whether all that is in a control plane is looked at when it begins as a copy.
+    copies: bool,
 }
 
 impl InProcessFleet {
@@ -43,7 +45,14 @@ impl InProcessFleet {
     /// which begins with an underscore.
     pub fn with_cursor(engine: Arc<Engine>, cursor: &'static str) -> Self {
         let names = Arc::new(Cache::new(REMEMBERED_NAMES));
-        InProcessFleet { server: ApiServer::new(engine), names, cursor }
+        InProcessFleet { server: ApiServer::new(engine), names, cursor, copies: true }
+    }
+
+    /// For controllers of what is outside, which the original of a copy has too: an object of a copy is theirs when it
+    /// is changed there, and not before.
+    #[must_use]
+    pub fn leaving_copies(self) -> Self {
+        InProcessFleet { copies: false, ..self }
     }
 
     fn engine(&self) -> &Arc<Engine> {
@@ -67,7 +76,7 @@ impl Fleet for InProcessFleet {
             StoreError::Compacted { .. } | StoreError::Future { .. } => FleetError::Expired(from),
             error => FleetError::Failed(error.to_string()),
         })?;
-        let (engine, names) = (self.engine().clone(), self.names.clone());
+        let (engine, names, copies) = (self.engine().clone(), self.names.clone(), self.copies);
         let read = feed.filter_map(move |event| {
             let (engine, names) = (engine.clone(), names.clone());
             async move {
@@ -78,8 +87,9 @@ impl Fleet for InProcessFleet {
                     Err(error) => return Some(Err(FleetError::Failed(error.to_string()))),
                 };
                 let arrival = event.key.kind == ARRIVAL;
+                let told = event.change == Change::Deleted && (copies || event.key.name != COPIED);
                 // What a control plane is born with is complete, and needs nobody.
-                if event.revision <= Revision(1) || (arrival && event.change != Change::Deleted) {
+                if event.revision <= Revision(1) || (arrival && !told) {
                     return None;
                 }
                 match name_of(&engine, &names, event.tenant).await {
@@ -93,7 +103,8 @@ impl Fleet for InProcessFleet {
         let engine = self.engine().clone();
         Ok(Box::pin(read.flat_map(move |read| match read {
             Ok(Either::Left(event)) => Either::Left(stream::iter([Ok(event)])),
-            // A control plane came from another store. Whoever breaks off in the middle of it comes here again.
+            // A control plane came from another store, or began as a copy. Whoever breaks off in the middle of it comes
+            // here again.
             Ok(Either::Right((name, at))) => {
                 let before = Position(at.0.saturating_sub(1));
                 Either::Right(sweep(engine.clone(), scopes.clone(), Some(name), before))

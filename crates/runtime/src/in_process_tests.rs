@@ -1,7 +1,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use apiserver::{Config, Engines};
+use apiserver::control_plane::Charter;
+use apiserver::{Beginning, Config, Engines};
 use store::{Embedded, Expect, Operation, Store};
 use tempfile::TempDir;
 
@@ -23,6 +24,18 @@ async fn next(feed: &mut Stream) -> Option<Event> {
     next.ok().flatten().map(|event| event.unwrap())
 }
 
+const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// Names of what was there and is shown.
+async fn swept(feed: &mut Stream, control_plane: &str) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    while let Some(event) = next(feed).await {
+        assert_eq!((event.change, event.control_plane.as_str()), (Change::Existing, control_plane));
+        seen.insert(event.key.name.to_string());
+    }
+    seen.into_iter().collect()
+}
+
 /// Controllers of the store that a control plane came to are shown all that is in it, and nothing before it is whole.
 #[tokio::test]
 async fn who_arrives_is_looked_at() {
@@ -34,18 +47,12 @@ async fn who_arrives_is_looked_at() {
     let plane = made.map_err(|failure| failure.0).unwrap();
     let fleet = InProcessFleet::new(there.clone());
     let from = fleet.position().await.unwrap();
-    let namespaces = Kinds::These(BTreeSet::from(["namespaces".into()]));
+    let namespaces = Kinds::these(["namespaces"]);
     let mut all = fleet.follow(&Kinds::All, from).await.unwrap();
     let mut some = fleet.follow(&namespaces, from).await.unwrap();
 
     engines.move_to("a", &there).await.map_err(|failure| failure.0).unwrap();
-    let mut seen = BTreeSet::new();
-    while let Some(event) = next(&mut some).await {
-        assert_eq!((event.change, event.control_plane.as_str()), (Change::Existing, "a"));
-        seen.insert(event.key.name.to_string());
-    }
-    let expected = ["default", "kube-node-lease", "kube-public", "kube-system"];
-    assert_eq!(seen.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+    assert_eq!(swept(&mut some, "a").await, NAMESPACES);
     let mut kinds = BTreeSet::new();
     while let Some(event) = next(&mut all).await {
         assert_eq!(event.change, Change::Existing);
@@ -61,4 +68,33 @@ async fn who_arrives_is_looked_at() {
     let put = Operation::Put { key: entry.key, expect: Expect::Any, value: entry.value };
     there.store.write(moved.id, vec![put]).await.unwrap();
     assert_eq!(next(&mut some).await.unwrap().change, Change::Updated);
+}
+
+/// Copies have no history that controllers have seen. Whoever looks after what is outside waits for a change.
+#[tokio::test]
+async fn copies_are_looked_at_but_by_those_who_leave_them_to_the_original() {
+    let (_directory, store) = store();
+    let engine = Engine::new(store, config());
+    let original = engine.create_control_plane("a").await.map_err(|failure| failure.0).unwrap();
+    let (fleet, outside) =
+        (InProcessFleet::new(engine.clone()), InProcessFleet::new(engine.clone()).leaving_copies());
+    let (namespaces, from) = (Kinds::these(["namespaces"]), fleet.position().await.unwrap());
+    let mut looking = fleet.follow(&namespaces, from).await.unwrap();
+    let mut leaving = outside.follow(&namespaces, from).await.unwrap();
+
+    for (name, beginning) in [
+        ("fork", Beginning::Fork(original.id, None)),
+        ("restored", Beginning::Export(engine.store.export_tenant(original.id, None).await.unwrap())),
+    ] {
+        let made = engine.establish(name, Charter::default(), beginning).await;
+        let copy = made.map_err(|failure| failure.0).unwrap();
+        assert_eq!(swept(&mut looking, name).await, NAMESPACES);
+        assert!(next(&mut leaving).await.is_none(), "{name}");
+        let entry = engine.store.get(copy.id, &Key::new("namespaces", "", "default")).await.unwrap().unwrap();
+        let put = Operation::Put { key: entry.key, expect: Expect::Any, value: entry.value };
+        engine.store.write(copy.id, vec![put]).await.unwrap();
+        for feed in [&mut looking, &mut leaving] {
+            assert_eq!(next(feed).await.unwrap().change, Change::Updated, "{name}");
+        }
+    }
 }

@@ -157,3 +157,67 @@ fn a_fork_of_many_objects_is_whole_and_goes_its_own_way() {
         delete(&server, name);
     }
 }
+
+/// Controllers had begun something in the original: in a copy of that moment they go on with it.
+#[test]
+fn what_was_under_way_goes_on_in_a_copy() {
+    let server = Server::start();
+    create(&server, "one", &json!({"type": "k8s"}));
+    let (host, one) = (server.client(), admin(&server, "one"));
+    let path = |path: &str| inside("one", path);
+    one.post(&path("/api/v1/namespaces"), &json!({"metadata": {"name": "ending"}})).ok();
+    one.post(&path("/api/v1/namespaces/ending/configmaps"), &config_map("in-it", "x")).ok();
+    let owner = one.post(&path(CONFIG_MAPS), &config_map("owner", "x")).ok();
+    let mut garbage = config_map("garbage", "x");
+    garbage["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"],
+    }]);
+    let made = one.post(&path(CONFIG_MAPS), &garbage).ok();
+    let since = made["metadata"]["resourceVersion"].as_str().unwrap();
+    let watched =
+        |path: &str| one.watch(&inside("one", &format!("{path}?watch=true&resourceVersion={since}")));
+    let revision = |event: &Value| {
+        event["object"]["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap()
+    };
+
+    // The moment when the namespace is to go, and the last one that has what belongs to nobody any more.
+    let namespaces = watched("/api/v1/namespaces");
+    one.delete(&path("/api/v1/namespaces/ending")).ok();
+    let ending = super::eventually("the namespace is to go", || {
+        let event = namespaces.next();
+        event["object"]["metadata"]["deletionTimestamp"].is_string().then(|| revision(&event))
+    });
+    let maps = watched(CONFIG_MAPS);
+    one.delete(&path(&format!("{CONFIG_MAPS}/owner"))).ok();
+    let gone_at = |name: &str| {
+        super::eventually(&format!("{name} is deleted"), || {
+            let event = maps.next();
+            let its = event["type"] == "DELETED" && event["object"]["metadata"]["name"] == name;
+            its.then(|| revision(&event))
+        })
+    };
+    let (orphaned, collected) = (gone_at("owner"), gone_at("garbage"));
+    assert!(orphaned < collected);
+
+    let gone = |plane: &str, what: &str| {
+        let client = admin(&server, plane);
+        super::eventually(&format!("{what} is gone in {plane}"), || {
+            (client.get(&inside(plane, what)).code == 404).then_some(())
+        });
+    };
+    for (name, at, what) in [
+        ("ended", ending, "/api/v1/namespaces/ending".to_owned()),
+        ("clean", collected - 1, format!("{CONFIG_MAPS}/garbage")),
+    ] {
+        create(&server, name, &json!({"type": "k8s", "source": {"controlPlane": "one", "revision": at}}));
+        gone(name, &what);
+        let backup = host.get(&format!("/hangar/v1/control-planes/one/export?revision={at}"));
+        assert_eq!(backup.code, 200);
+        let restored = format!("{name}-restored");
+        let into = format!("/hangar/v1/control-planes/{restored}/import");
+        let answer = host.send("POST", &into, Some("application/octet-stream"), &backup.body);
+        assert_eq!(answer.code, 200, "{}", answer.text());
+        ready(&server, &restored);
+        gone(&restored, &what);
+    }
+}

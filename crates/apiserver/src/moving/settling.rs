@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use objects::{Reason, Status};
-use store::{Expect, Operation, Revision, StoreError, Tenant, TenantId};
+use store::{Expect, Key, Operation, Revision, StoreError, Tenant, TenantId};
 
-use super::{ARRIVAL, FROZEN, Intent, MOVE, elsewhere, key};
+use super::{ARRIVAL, COPIED, FROZEN, Intent, MOVE, elsewhere, key};
 use crate::control_plane::Seal;
 use crate::engine::Engine;
 use crate::engines::Engines;
@@ -46,7 +45,10 @@ impl Engines {
 
     async fn settle_original(&self, engine: &Engine, tenant: &Tenant) -> Result<(), Failure> {
         if engine.store.get(tenant.id, &key(ARRIVAL)).await?.is_some() {
-            tell_arrival(engine, tenant.id).await?;
+            take_mark(engine, tenant.id, key(ARRIVAL)).await?;
+        }
+        if engine.planes.is_untold(tenant)? {
+            engine.tell_of_copy(tenant).await?;
         }
         let Some((intent, at)) = intent(engine, tenant.id).await? else { return Ok(()) };
         if !intent.decided {
@@ -131,21 +133,34 @@ async fn discard(engine: &Engine, tenant: TenantId) -> Result<(), Failure> {
 /// From now on it is served from here.
 async fn open(engine: &Engine, copy: &Tenant) -> Result<(), Failure> {
     // Before it is open, so that whoever finds it broken off here knows that nobody has been told.
-    let arrival = Operation::Put { key: key(ARRIVAL), expect: Expect::Any, value: arrival(engine) };
-    engine.store.write(copy.id, vec![arrival]).await?;
+    mark(engine, copy.id, key(ARRIVAL)).await?;
     engine.store.update_tenant(copy.id, engine.planes.record_with_seal(copy, None)?).await?;
     engine.planes.forget(&copy.name);
     engine.announce(&copy.name).await?;
-    tell_arrival(engine, copy.id).await
+    take_mark(engine, copy.id, key(ARRIVAL)).await
 }
 
-/// Something that reads like an object, since it lies where objects do.
-fn arrival(engine: &Engine) -> Bytes {
-    engine.codec.encode_raw(&key(ARRIVAL), b"{}")
+impl Engine {
+    /// Has controllers look at all that a copy has, which they have not seen come about. Any number of times.
+    pub(crate) async fn tell_of_copy(&self, tenant: &Tenant) -> Result<(), Failure> {
+        let copied = Key::new(ARRIVAL, "", COPIED);
+        mark(self, tenant.id, copied.clone()).await?;
+        take_mark(self, tenant.id, copied).await?;
+        self.store.update_tenant(tenant.id, self.planes.record_of_told(tenant)?).await?;
+        Ok(())
+    }
 }
 
-async fn tell_arrival(engine: &Engine, tenant: TenantId) -> Result<(), Failure> {
-    let delete = Operation::Delete { key: key(ARRIVAL), expect: Expect::Any };
+async fn mark(engine: &Engine, tenant: TenantId, key: Key) -> Result<(), Failure> {
+    // Something that reads like an object, since it lies where objects do.
+    let value = engine.codec.encode_raw(&key, b"{}");
+    engine.store.write(tenant, vec![Operation::Put { key, expect: Expect::Any, value }]).await?;
+    Ok(())
+}
+
+/// What controllers see.
+async fn take_mark(engine: &Engine, tenant: TenantId, key: Key) -> Result<(), Failure> {
+    let delete = Operation::Delete { key, expect: Expect::Any };
     engine.store.write(tenant, vec![delete]).await?;
     Ok(())
 }

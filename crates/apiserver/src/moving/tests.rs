@@ -2,6 +2,7 @@ use http::Request;
 use store::Scope;
 
 use super::*;
+use crate::control_plane::Charter;
 use crate::fixture::{Fixture, HOST, administrator, text};
 use crate::{ApiServer, Body};
 
@@ -188,6 +189,22 @@ async fn what_broke_off_is_called_off_or_finished() {
         let (from, to) = if stays { (&two.here, &two.there) } else { (&two.there, &two.here) };
         assert_eq!(two.move_to(to).await.unwrap().from, from.name);
     }
+}
+
+/// It was copied, and its maker went before anybody was told.
+#[tokio::test]
+async fn a_copy_that_nobody_was_told_of_is_told_once() {
+    let two = Two::new().await;
+    let (engine, original) = (&two.here, two.tenant(&two.here).await.unwrap());
+    let record = engine.planes.new_record("c", Charter::default(), true, engine.now()).unwrap();
+    let copy = engine.store.fork_tenant(original.id, None, "c", record).await.unwrap();
+    let mut revisions = vec![engine.store.revision(copy.id).await.unwrap()];
+    for _ in 0..2 {
+        good(two.engines.settle("c", None).await);
+        revisions.push(engine.store.revision(copy.id).await.unwrap());
+    }
+    assert!(revisions[0] < revisions[1] && revisions[1] == revisions[2], "{revisions:?}");
+    assert!(engine.store.get(copy.id, &Key::new(ARRIVAL, "", COPIED)).await.unwrap().is_none());
 }
 
 /// A mover that was paused comes back after another has called its move off, and maybe begun anew.

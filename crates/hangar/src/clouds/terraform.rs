@@ -207,7 +207,7 @@ impl Serving {
         // Providers are objects of the hosting control plane, which is in the first store.
         let mut providers: Option<Box<dyn Controller>> = Some(Box::new(self.providers(true)));
         let runtimes = engines.iter().map(|engine| {
-            let fleet = Arc::new(InProcessFleet::with_cursor(engine.clone(), CURSOR));
+            let fleet = Arc::new(InProcessFleet::with_cursor(engine.clone(), CURSOR).leaving_copies());
             let modules = Modules::new(self.registry.clone(), self.pool.clone(), self.wanted.modules.clone());
             let everywhere: [Box<dyn Controller>; 2] = [Box::new(self.clouds.clone()), Box::new(modules)];
             Runtime::new(fleet, everywhere.into_iter().chain(providers.take()).collect(), Options::default())
