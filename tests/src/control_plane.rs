@@ -21,10 +21,14 @@ pub struct ControlPlane {
 
 impl ControlPlane {
     pub fn create(server: &Server, name: &str) -> ControlPlane {
+        ControlPlane::create_as(server, name, &json!({"type": "k8s", "backend": "shared"}))
+    }
+
+    pub fn create_as(server: &Server, name: &str, spec: &Value) -> ControlPlane {
         let host = server.client();
         let wanted = json!({
             "apiVersion": "tenancy.kflex.kubestellar.org/v1alpha1", "kind": "ControlPlane",
-            "metadata": {"name": name}, "spec": {"type": "k8s", "backend": "shared"},
+            "metadata": {"name": name}, "spec": spec,
         });
         host.post(CONTROL_PLANES, &wanted).ok();
         let path = format!("/api/v1/namespaces/{name}-system/secrets/admin-kubeconfig");

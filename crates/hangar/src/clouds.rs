@@ -8,10 +8,14 @@ pub mod terraform;
 use std::sync::Arc;
 
 use apiserver::catalog::Offer;
+use apiserver::{Engine, Engines};
 use async_trait::async_trait;
 use provision::{Failure, Limits, Metrics, Preview};
 use runtime::{Controller, Fleet};
 use serde_json::Value;
+
+use crate::controlling;
+use aws::AwsOptions;
 
 /// What all clouds of a process share.
 pub struct Shared {
@@ -25,6 +29,34 @@ impl Shared {
     pub fn new(key: [u8; 32]) -> Shared {
         Shared { limits: Arc::default(), metrics: Arc::default(), key }
     }
+}
+
+/// The clouds of a process.
+pub type Clouds = Arc<Vec<Box<dyn Cloud>>>;
+
+/// Sets up the clouds that are wanted. From here on every control plane of these stores serves their kinds, and says what
+/// would be done about an object.
+pub async fn set_up(wanted: &AwsOptions, engines: &Engines) -> anyhow::Result<Clouds> {
+    let engine = engines.default_store();
+    let shared = Shared::new(engine.config.data_key);
+    engine.metrics.register(shared.metrics.collector());
+    let set_up: Vec<_> = wanted.set_up(&shared).await?.into_iter().collect();
+    for cloud in &set_up {
+        engine.planes.catalogs.offer(cloud.name(), cloud.offers());
+    }
+    let clouds = Arc::new(set_up);
+    for engine in engines.iter() {
+        engine.foresee_with(Arc::new(foresight::OfClouds::new(engine, clouds.clone())));
+    }
+    Ok(clouds)
+}
+
+/// What looks after the objects of clouds, where there are any.
+pub fn set(clouds: &Clouds) -> Option<controlling::Set> {
+    let clouds = clouds.clone();
+    let is_empty = clouds.is_empty();
+    let all = move |_: &Arc<Engine>| clouds.iter().flat_map(|cloud| cloud.controllers()).collect();
+    (!is_empty).then(|| controlling::Set::clouds(Box::new(all)))
 }
 
 /// A cloud that is set up.

@@ -22,9 +22,10 @@ use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::clouds::aws::AwsOptions;
 use crate::configuration::Audit;
 use crate::stores::{self, Wanted};
-use crate::{controlling, files, hosting, kubeconfig, logs, process, up};
+use crate::{clouds, controlling, files, hosting, kubeconfig, logs, process, up};
 
 #[derive(Args, Debug)]
 pub struct ServeOptions {
@@ -93,6 +94,9 @@ pub struct ServeOptions {
     /// What the control plane may take, as the JSON of its spec.quota [default: what it wants]
     #[arg(long, value_name = "JSON", requires = "control_plane", value_parser = quota)]
     quota: Option<Quota>,
+    /// AWS as the process that started this one has it, as JSON [default: none of it]
+    #[arg(long, value_name = "JSON", hide = true, requires = "on_stdin", value_parser = aws_options)]
+    aws_options: Option<AwsOptions>,
     /// How much memory this process may write to, in bytes; it ends when it wants more [default: what there is]
     #[arg(long, value_name = "BYTES")]
     memory_limit: Option<u64>,
@@ -122,6 +126,10 @@ pub enum Controllers {
 
 fn quota(text: &str) -> Result<Quota, String> {
     serde_json::from_str(text).map_err(|error| format!("not a quota: {error}"))
+}
+
+fn aws_options(text: &str) -> Result<AwsOptions, String> {
+    serde_json::from_str(text).map_err(|error| format!("not options of AWS: {error}"))
 }
 
 pub fn run(options: ServeOptions) -> anyhow::Result<()> {
@@ -177,12 +185,17 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         establish(engines.default_store(), name, &options).await?;
     }
 
+    let clouds = clouds::set_up(&options.aws_options.clone().unwrap_or_default(), &engines).await?;
+
     let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
     let mut controlling = Vec::new();
     for (engine, place) in engines.iter().zip(stores.places()) {
         let sets = match options.controllers {
             Controllers::None => Vec::new(),
-            Controllers::Denatured => vec![controlling::Set::controllers(Box::new(controllers::denatured))],
+            Controllers::Denatured => {
+                let controllers = controlling::Set::controllers(Box::new(controllers::denatured));
+                std::iter::once(controllers).chain(clouds::set(&clouds)).collect()
+            }
         };
         controlling.push(controlling::start(engine, place, sets, stop.clone()).await?);
     }

@@ -1,5 +1,6 @@
 //! `hangar up`: everything on one machine.
 
+use std::ffi::OsStr;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -13,7 +14,7 @@ use listener::{Doors, Listener, ServingCertificate};
 use tenancy::processes::{self, Processes};
 use tokio_util::sync::CancellationToken;
 
-use crate::clouds::{self, Cloud};
+use crate::clouds;
 use crate::configuration::{Audit, Configuration, UpOptions};
 use crate::{controlling, files, kubeconfig, logs, process, stores};
 
@@ -72,10 +73,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let settings = tenancy::Settings::new(&configuration.domain, address.port());
     let processes = processes(&configuration, address, &authority, stop.clone(), stores.is_shared())?;
     tenancy::prepare(engines.clone(), &settings, processes.as_ref()).await?;
-    let clouds = clouds(&configuration, engine).await?;
-    for engine in engines.iter() {
-        engine.foresee_with(Arc::new(clouds::foresight::OfClouds::new(engine, clouds.clone())));
-    }
+    let clouds = clouds::set_up(&configuration.aws, &engines).await?;
     // The others are not behind the fence of a lease on the first: moves have a safeguard of their own.
     let operate = {
         let (all, processes) = (engines.clone(), processes.clone());
@@ -87,7 +85,8 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let mut controlling = Vec::new();
     for (engine, place) in engines.iter().zip(stores.places()) {
         // Control planes are objects of the hosting one, which is in the first.
-        let sets = sets(&clouds).into_iter().chain(operator.take()).collect();
+        let controllers = controlling::Set::controllers(Box::new(controllers::denatured));
+        let sets = [Some(controllers), clouds::set(&clouds), operator.take()].into_iter().flatten().collect();
         controlling.push(controlling::start(engine, place, sets, stop.clone()).await?);
     }
     if let Some(processes) = processes {
@@ -126,17 +125,6 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     process::Running { interrupts, engines, stop, closing, delay, serving, controlling }.until_stopped().await
 }
 
-/// What looks after the control planes of one store.
-fn sets(clouds: &Arc<Vec<Box<dyn Cloud>>>) -> Vec<controlling::Set> {
-    let mut sets = vec![controlling::Set::controllers(Box::new(controllers::denatured))];
-    if !clouds.is_empty() {
-        let clouds = clouds.clone();
-        let all = move |_: &Arc<Engine>| clouds.iter().flat_map(|cloud| cloud.controllers()).collect();
-        sets.push(controlling::Set::clouds(Box::new(all)));
-    }
-    sets
-}
-
 /// Control planes with processes of their own, where no other server has a say in what runs.
 fn processes(
     configuration: &Configuration,
@@ -164,20 +152,20 @@ fn processes(
     if let Some(Audit { policy: Some(policy), .. }) = &configuration.audit {
         arguments.push(format!("--audit-policy={}", std::fs::canonicalize(policy)?.display()));
     }
+    let mut environment = Vec::new();
+    if configuration.aws.wanted() {
+        arguments.push(format!("--aws-options={}", serde_json::to_string(&configuration.aws)?));
+        environment.extend(std::env::vars_os().filter(|(name, _)| is_of_aws(name)));
+    }
     let program = std::env::current_exe().context("cannot tell which program this is")?;
-    let launch = processes::Launch { program, directory, arguments, audited: configuration.audit.is_some() };
+    let audited = configuration.audit.is_some();
+    let launch = processes::Launch { program, directory, arguments, environment, audited };
     Ok(Some(Processes::open(launch, stop)?))
 }
 
-/// The clouds that are set up; every control plane serves their kinds from here on.
-async fn clouds(configuration: &Configuration, engine: &Engine) -> anyhow::Result<Arc<Vec<Box<dyn Cloud>>>> {
-    let shared = clouds::Shared::new(engine.config.data_key);
-    engine.metrics.register(shared.metrics.collector());
-    let set_up: Vec<_> = configuration.aws.set_up(&shared).await?.into_iter().collect();
-    for cloud in &set_up {
-        engine.planes.catalogs.offer(cloud.name(), cloud.offers());
-    }
-    Ok(Arc::new(set_up))
+/// Where AWS's programs look for credentials and settings, and for the files that have them.
+fn is_of_aws(variable: &OsStr) -> bool {
+    variable == "HOME" || variable.to_str().is_some_and(|name| name.starts_with("AWS_"))
 }
 
 /// Short enough to be guessed is worse than none.

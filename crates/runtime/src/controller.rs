@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use auth::user::UserInfo;
+use futures::stream::BoxStream;
 use objects::{CompactString, Value};
 use parking_lot::Mutex;
 use store::Key;
@@ -180,5 +181,13 @@ pub trait Controller: Send + Sync + 'static {
     /// Called for every change of its kinds, of all control planes, in order: must be quick.
     fn triggers(&self, event: &Event, triggers: &mut Triggers);
 
+    /// Work that no change tells of, such as about a process that ended. Asked once, by the runtime it runs in.
+    fn news(&self) -> Option<News> {
+        None
+    }
+
     async fn reconcile(&self, context: &Context, request: &Request) -> Result<Next, Error>;
 }
+
+/// What happens elsewhere than in control planes and is to be looked at.
+pub type News = BoxStream<'static, Request>;

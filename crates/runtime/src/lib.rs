@@ -23,7 +23,7 @@ mod queue;
 mod remote;
 mod run;
 
-pub use controller::{Context, Controller, Error, Kinds, Next, Request, Triggers};
+pub use controller::{Context, Controller, Error, Kinds, News, Next, Request, Triggers};
 pub use cursor::{Cursor, Parked};
 pub use election::{Candidate, Leadership};
 pub use event::{Change, Event};

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures::stream::ReadyChunks;
+use futures::stream::{BoxStream, ReadyChunks, SelectAll, select_all};
 use futures::{FutureExt, StreamExt};
 use http::HeaderValue;
 use objects::CompactString;
@@ -162,6 +162,11 @@ impl Runtime {
         let all = self.controllers.iter().map(|member| member.kinds.clone());
         let kinds = all.reduce(Kinds::and).unwrap_or(Kinds::These(Default::default()));
         let queue = Queue::new(self.options.share, self.options.line);
+        let news = self.controllers.iter().enumerate().filter_map(|(controller, member)| {
+            let news = member.controller.news()?;
+            Some(news.map(move |request| Item { controller, request }).boxed())
+        });
+        let news = select_all(news);
         let mut turning = Loop {
             fleet: self.fleet,
             controllers: self.controllers,
@@ -174,6 +179,7 @@ impl Runtime {
             saving: false,
             read: Position::default(),
             feed: None,
+            news,
             sweep: None,
             sweeps: VecDeque::new(),
             overflown: BTreeSet::new(),
@@ -227,6 +233,8 @@ struct Loop {
     /// Changes up to here have been asked about.
     read: Position,
     feed: Option<ReadyChunks<Stream>>,
+    /// What controllers are told otherwise.
+    news: SelectAll<BoxStream<'static, Item>>,
     sweep: Option<Sweep>,
     /// Sweeps that come after that one.
     sweeps: VecDeque<Wanted>,
@@ -332,6 +340,9 @@ impl Loop {
                 () = stop.cancelled() => return Ok(()),
                 Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => self.ended(ended.ok()),
                 events = next(&mut self.feed), if room => self.changed(events)?,
+                Some(item) = self.news.next(), if room && !self.news.is_empty() => {
+                    self.add(item, self.read, Duration::ZERO, Instant::now());
+                }
                 event = next_found(&mut self.sweep), if sweep_room => self.swept(event)?,
                 Some(asked) = requests.recv() => match asked {
                     Asked::Sweep(plane) => self.sweeps.push_back(Wanted::of(Some(plane))),

@@ -108,6 +108,7 @@ struct Scribe {
     most: AtomicUsize,
     gate: Notify,
     more_kinds: std::sync::atomic::AtomicBool,
+    news: Mutex<Option<crate::News>>,
 }
 
 #[async_trait]
@@ -125,6 +126,10 @@ impl Controller for Arc<Scribe> {
 
     fn triggers(&self, event: &Event, triggers: &mut Triggers) {
         triggers.now(event.key.clone());
+    }
+
+    fn news(&self) -> Option<crate::News> {
+        self.news.lock().take()
     }
 
     async fn reconcile(&self, context: &Context, request: &Request) -> Result<Next, Error> {
@@ -175,7 +180,11 @@ struct Scene {
 
 impl Scene {
     async fn new(fleet: FakeFleet, options: Options) -> Scene {
-        let (fleet, scribe, stop) = (Arc::new(fleet), Arc::new(Scribe::default()), CancellationToken::new());
+        Scene::with(Scribe::default(), fleet, options).await
+    }
+
+    async fn with(scribe: Scribe, fleet: FakeFleet, options: Options) -> Scene {
+        let (fleet, scribe, stop) = (Arc::new(fleet), Arc::new(scribe), CancellationToken::new());
         let runtime = Runtime::new(fleet.clone(), vec![Box::new(scribe.clone())], options);
         let handle = runtime.handle();
         let running = tokio::spawn(runtime.run(stop.clone()));
@@ -213,6 +222,30 @@ async fn failures_and_panics_are_tried_again() {
         assert_eq!(metrics.reconciles.load(Ordering::Relaxed), tries as u64);
         assert_eq!(scene.end().await, Some(Cursor { position: Position(1), ..Cursor::default() }));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_change_tells_of_is_looked_at_too() {
+    let (tell, told) = mpsc::channel::<&str>(8);
+    let news = stream::unfold(told, async |mut told| {
+        let name = told.recv().await?;
+        Some((Request { control_plane: "a".into(), key: Key::new("things", "", name) }, told))
+    });
+    let scribe = Scribe { news: Mutex::new(Some(news.boxed())), ..Scribe::default() };
+    let scene = Scene::with(scribe, FakeFleet::new(), Options::default()).await;
+    tell.send("first").await.unwrap();
+    scene.pass(1).await;
+    scene.fleet.change("a", "changed");
+    tell.send("second").await.unwrap();
+    scene.pass(1).await;
+    // Nobody is left to tell anything, and changes are followed all the same.
+    drop(tell);
+    scene.fleet.change("a", "last");
+    scene.pass(1).await;
+    let mut done = scene.done();
+    done.sort_unstable();
+    assert_eq!(done, ["a/changed", "a/first", "a/last", "a/second"]);
+    scene.end().await;
 }
 
 #[tokio::test(start_paused = true)]

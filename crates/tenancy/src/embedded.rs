@@ -7,8 +7,9 @@ use apiserver::control_plane::{Charter, ControlPlane};
 use apiserver::service::Failure;
 use apiserver::{ApiServer, Beginning, DEFAULT_STORE, Engine, Engines, InProcess, Moved};
 use async_trait::async_trait;
-use auth::pki::{Authority, Issued, PkiError};
+use auth::pki::{Authority, Issued};
 use auth::user::UserInfo;
+use futures::stream::BoxStream;
 use http::HeaderValue;
 use objects::Value;
 use store::Revision;
@@ -16,10 +17,10 @@ use store::Revision;
 use crate::conditions::Condition;
 use crate::furniture::{self, Wanted};
 use crate::host::{Doors, Host, HostError, Settings, Subject};
-use crate::names;
 use crate::plane::Plane;
 use crate::processes::{Processes, Room};
 use crate::types::Hosted;
+use crate::{apart, names, operations};
 
 pub struct Embedded {
     engines: Engines,
@@ -123,10 +124,12 @@ impl Embedded {
         if source.control_plane == store.config.hosting {
             return Err(HostError::Refused("the hosting control plane cannot be copied".to_owned()));
         }
-        if self.processes.as_ref().is_some_and(|processes| processes.has(&source.control_plane)) {
-            let why = "spec.source.controlPlane: a control plane with a process of its own is not copied; use backup and \
-                restore";
-            return Err(HostError::Refused(why.to_owned()));
+        let at = source.revision.map(Revision);
+        if let Some(room) =
+            self.processes.as_ref().and_then(|processes| processes.named(&source.control_plane))
+        {
+            let backup = apart::backup(self.engine(), &room, at).await?;
+            return Ok(Beginning::Export(operations::sealed(store, backup)));
         }
         let Some((engine, found)) = self.find(&source.control_plane).await? else {
             let why =
@@ -143,7 +146,6 @@ impl Embedded {
                 return Err(HostError::Refused(why));
             }
         }
-        let at = source.revision.map(Revision);
         if Arc::ptr_eq(engine, store) {
             return Ok(Beginning::Fork(found.id, at));
         }
@@ -259,6 +261,10 @@ impl Host for Embedded {
         Some(self.apart(plane)?.note(plane))
     }
 
+    fn news(&self) -> Option<BoxStream<'static, String>> {
+        Some(self.processes.as_ref()?.news())
+    }
+
     async fn doors(&self, plane: &Plane) -> Result<Doors, HostError> {
         let Settings { domain, external_port, .. } = &self.settings;
         let door = if self.resolvable {
@@ -324,7 +330,7 @@ impl Host for Embedded {
         match self.own(plane).await? {
             Own::Tenant(_) => Ok(client(self.engines.clone(), &plane.name)),
             Own::Apart(room) => {
-                let service = certified(self.engine(), &room);
+                let service = apart::certified(self.engine(), &room);
                 let service = service.map_err(|error| HostError::Failed(error.to_string()))?;
                 Ok(kube::Client::new(service, "default"))
             }
@@ -345,18 +351,6 @@ pub fn client(engines: impl Into<Engines>, control_plane: &str) -> kube::Client 
     let (user, agent) = (Arc::new(operator()), HeaderValue::from_static(names::HOOK_MANAGER));
     kube::Client::new(InProcess::new(ApiServer::new(engines), control_plane, user, agent), "default")
 }
-
-/// The operator before a control plane of another process, which has to be shown that it is the operator.
-pub fn certified(engine: &Arc<Engine>, room: &Room) -> Result<InProcess, PkiError> {
-    let user = operator();
-    let issued = room.authority.issue_client(&user.name, &user.groups, engine.now(), CERTIFIED_FOR)?;
-    let certificate = pem::parse(&issued.certificate).map_err(|_| PkiError::NotACertificate)?;
-    let (server, agent) = (ApiServer::new(engine.clone()), HeaderValue::from_static(names::HOOK_MANAGER));
-    Ok(InProcess::with_certificate(server, &*room.name, certificate.into_contents(), agent))
-}
-
-/// Longer than a pass over a control plane takes, with all its hooks.
-const CERTIFIED_FOR: Duration = Duration::from_secs(3_600);
 
 /// Whom the operator acts as: hooks may make anything, so it may do everything.
 pub fn operator() -> UserInfo {

@@ -18,23 +18,21 @@ use std::sync::Arc;
 use apiserver::call::Head;
 use apiserver::control_plane::Charter;
 use apiserver::service::{Answer, Failure, method_not_allowed};
-use apiserver::{Body, Engine, Engines, Extension, Needed, extension};
+use apiserver::{Body, Engine, Engines, Extension, Needed};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
-use http::{HeaderValue, Method, Request, Response, header};
+use http::{HeaderValue, Method, Response, header};
 use http_body::Frame;
-use http_body_util::{BodyExt, BodyStream, Empty, Full, StreamBody};
+use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use objects::{Reason, Status, Value, meta};
 use serde_json::json;
 use store::{Revision, StoreError};
-use tower::Service;
 use wire::query::Query;
 
 use crate::api;
 use crate::processes::{Processes, Room};
-use crate::{embedded, names, operator};
-use crate::{history, operations};
+use crate::{apart, embedded, history, names, operations, operator};
 
 /// On a `ControlPlane` that is being restored: until it is gone, there is nothing to make anew.
 pub const AWAITING_IMPORT: &str = "hangar.dev/awaiting-import";
@@ -62,15 +60,8 @@ impl Endpoints {
         let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
         let query: Vec<String> =
             query.pairs().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
-        let path = format!("{}control-planes/{}/{what}?{}", extension::PREFIX, room.name, query.join("&"));
-        let body = Empty::<Bytes>::new();
-        let request = Request::get(path).body(body).map_err(Status::internal)?;
-        let mut operator =
-            embedded::certified(self.engines.default_store(), room).map_err(Status::internal)?;
-        match operator.call(request).await {
-            Ok(response) => Ok(response),
-            Err(never) => match never {},
-        }
+        let what = format!("{what}?{}", query.join("&"));
+        Ok(apart::ask(self.engines.default_store(), room, &what).await?)
     }
 
     async fn usage(&self, name: &str) -> Result<Value, Failure> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use apiserver::Moved;
 use async_trait::async_trait;
 use auth::pki::Issued;
+use futures::stream::BoxStream;
 
 use crate::conditions::Condition;
 use crate::furniture::Wanted;
@@ -92,6 +93,11 @@ pub trait Host: Send + Sync + 'static {
     /// What to say of the process that it is in, if it has one of its own here.
     fn process_note(&self, plane: &Plane) -> Option<Condition> {
         let _ = plane;
+        None
+    }
+
+    /// Names of control planes that something happened to which no object shows. Asked once.
+    fn news(&self) -> Option<BoxStream<'static, String>> {
         None
     }
 

@@ -11,6 +11,7 @@
 //! Not here: the command line, and controllers inside of control planes (see `controllers`).
 
 mod adopted;
+mod apart;
 mod api;
 mod cluster_info;
 mod conditions;

@@ -196,14 +196,18 @@ pub async fn restore(
     charter: Charter,
     backup: Export,
 ) -> Result<Arc<ControlPlane>, Failure> {
+    engine.establish(name, charter, Beginning::Export(sealed(engine, backup))).await
+}
+
+/// A backup as it lies in a store.
+pub fn sealed(engine: &Engine, backup: Export) -> Export {
     let codec = engine.codec.clone();
-    let sealed = rewritten(backup, move |entry| {
+    rewritten(backup, move |entry| {
         entry.value = codec
             .closed(&entry.key, &entry.value)
             .map_err(|error| StoreError::BadExport(error.to_string()))?;
         Ok(())
-    });
-    engine.establish(name, charter, Beginning::Export(sealed)).await
+    })
 }
 
 /// An export with every entry changed, read and written as it passes.

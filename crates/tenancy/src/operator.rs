@@ -22,9 +22,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use auth::user::UserInfo;
+use futures::StreamExt;
 use futures::future::try_join_all;
 use objects::{CompactString, Value, meta};
-use runtime::{Context, Controller, Error, Event, Key, Kinds, Next, Request, Triggers};
+use runtime::{Context, Controller, Error, Event, Key, Kinds, News, Next, Request, Triggers};
 use serde_json::{Value as Json, json};
 
 use crate::api::{self, Place};
@@ -46,7 +47,7 @@ const RENEWAL_EVERY: Duration = Duration::from_secs(12 * 3_600);
 /// When something refused is tried again although nothing changed that we see.
 const REFUSED_AGAIN: Duration = Duration::from_secs(60);
 
-/// How often it is looked at whether the process of a control plane runs and answers.
+/// When the process of a control plane is asked again that runs and does not answer. That it runs or not, we are told.
 const PROCESS_AGAIN: Duration = Duration::from_secs(2);
 
 pub struct Operator {
@@ -124,6 +125,15 @@ impl Controller for Operator {
         if let Some(name) = concerned {
             triggers.now(Key::new(names::CONTROL_PLANES, "", name));
         }
+    }
+
+    fn news(&self) -> Option<News> {
+        let hosting = self.hosting.clone();
+        let request = move |name: String| Request {
+            control_plane: hosting.clone(),
+            key: Key::new(names::CONTROL_PLANES, "", name),
+        };
+        Some(self.host.news()?.map(request).boxed())
     }
 
     async fn reconcile(&self, context: &Context, request: &Request) -> Result<Next, Error> {
@@ -213,8 +223,7 @@ impl Operator {
                 status["endpoint"] = self.host.doors(plane).await?.off_cluster.into();
                 let notes = [self.host.store_note(plane).await?, self.host.process_note(plane)];
                 limits(row, &notes, status, context.now);
-                // Nobody tells us when a process ends.
-                Ok(if notes[1].is_some() { Next::After(PROCESS_AGAIN) } else { Next::Done })
+                Ok(Next::Done)
             }
             None if plane.spec.r#type == Type::Host => {
                 crate::adopted::hosting(self.host.as_ref(), context, plane, status).await

@@ -3,10 +3,12 @@
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 
-use end_to_end::{ControlPlane, Server, binary};
+use end_to_end::{ControlPlane, Engine, Server, binary};
 use serde_json::json;
 
-use super::moto::{Moto, bucket, control_plane, give_credentials, resource, server, synced};
+use super::moto::{
+    Moto, bucket, control_plane, flags, give_credentials, resource, server, synced, with_credentials,
+};
 use super::{condition, eventually, exists, good, is_true, object, refused};
 
 /// What `hangar plan` says of an object.
@@ -160,6 +162,40 @@ fn control_planes_have_regions_and_credentials_of_their_own() {
         good(plane, &["delete", "queue", "q"], "");
         assert!(!exists(plane, "queue", "q"));
     }
+}
+
+/// Its own engine looks after them, and goes on where another process of it ended.
+#[test]
+fn a_bucket_of_a_control_plane_with_a_process_of_its_own() {
+    let moto = Moto::start();
+    let server = Server::start_on_with(Engine::Embedded, flags(&moto.url(), &[]));
+    let spec = json!({"type": "k8s", "isolation": "process"});
+    let plane = ControlPlane::create_as(&server, "apart", &spec);
+    let process = || {
+        let path = "/apis/tenancy.kflex.kubestellar.org/v1alpha1/controlplanes/apart";
+        let found = server.client().get(path).ok();
+        let running = condition(&found, "ProcessRunning").filter(|one| one["status"] == "True")?;
+        is_true(&found, "Ready").then_some(())?;
+        running["message"].as_str()?.strip_prefix("process ")?.split(';').next().map(str::to_owned)
+    };
+    let first = eventually("it is ready", process);
+    // What its parent was told is not told to it, but for what AWS's programs look for.
+    let environment = std::fs::read_to_string(format!("/proc/{first}/environ")).unwrap();
+    let names = environment.split('\0').filter_map(|one| one.split_once('=')).map(|(name, _)| name);
+    let others: Vec<&str> = names.filter(|name| *name != "HOME" && !name.starts_with("AWS_")).collect();
+    assert_eq!(others, [""; 0]);
+
+    with_credentials(&plane);
+    let told = refused(&plane, &["create", "-f", "-"], &bucket("b", json!({}), json!({"nam": "seen"})));
+    assert!(told.contains("unknown field \"spec.nam\""), "{told}");
+    good(&plane, &["create", "-f", "-"], &bucket("b", json!({}), json!({"name": "seen"})));
+    synced(&plane, "bucket", "b");
+    assert_eq!(moto.s3("HEAD", "seen").0, 200);
+
+    assert!(Command::new("kill").args(["-KILL", &first]).status().unwrap().success());
+    eventually("another process", || process().filter(|id| *id != first));
+    good(&plane, &["delete", "bucket", "b"], "");
+    assert_eq!(moto.s3("HEAD", "seen").0, 404);
 }
 
 /// Ended with the test.

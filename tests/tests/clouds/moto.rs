@@ -140,18 +140,24 @@ pub fn server(moto: &Moto) -> Server {
 
 /// With more flags.
 pub fn server_with(url: &str, more: &[&str]) -> Server {
-    Server::start_with(|_| {
-        let flags = ["--aws-endpoint-url", url, "--aws-region", "us-east-1", "--aws-own-credentials-only"];
-        flags.iter().chain(more).map(|flag| (*flag).to_owned()).collect()
-    })
+    Server::start_with(|_| flags(url, more))
+}
+
+pub fn flags(url: &str, more: &[&str]) -> Vec<String> {
+    let flags = ["--aws-endpoint-url", url, "--aws-region", "us-east-1", "--aws-own-credentials-only"];
+    flags.iter().chain(more).map(|flag| (*flag).to_owned()).collect()
 }
 
 /// A control plane with credentials of its own.
 pub fn control_plane(server: &Server, name: &str) -> ControlPlane {
     let plane = ControlPlane::create(server, name);
-    good(&plane, &["create", "namespace", "ack-system"], "");
-    give_credentials(&plane, "key", "hidden");
+    with_credentials(&plane);
     plane
+}
+
+pub fn with_credentials(plane: &ControlPlane) {
+    good(plane, &["create", "namespace", "ack-system"], "");
+    give_credentials(plane, "key", "hidden");
 }
 
 /// Credentials of a control plane's own, in the place of those before.

@@ -135,6 +135,16 @@ fn it_is_a_control_plane_like_others_and_outlives_every_kill() {
     hangar(&server, &["restore", "again", file.to_str().unwrap(), "--no-switch"]);
     let kept = said(kubectl(&server, "again", "get configmap kept --namespace x -o jsonpath={.data.a}"));
     assert_eq!(kept, "b");
+    // Copied, as it is and as it was, it shares the server's process.
+    let before = admin(&server, "apart").get(&inside("apart", "/api/v1/namespaces/x")).ok();
+    let before = before["metadata"]["resourceVersion"].as_str().unwrap();
+    hangar(&server, &["fork", "apart", "copy", "--no-switch"]);
+    hangar(&server, &["fork", "apart", "past", "--at", before, "--no-switch"]);
+    for (name, there) in [("copy", true), ("past", false)] {
+        assert!(said(kubectl(&server, name, "get namespace x -o name")).contains("namespace/x"));
+        let found = kubectl(&server, name, "get configmap kept --namespace x -o jsonpath={.data.a}");
+        assert_eq!(found.stdout == b"b", there, "{name}: {found:?}");
+    }
     let refused = server.client().get("/hangar/v1/control-planes/apart/diff/again");
     assert_eq!(refused.code, 400);
 
@@ -215,7 +225,11 @@ fn limits_quotas_and_revocation_reach_the_process() {
     let refused = host.patch(&path, "merge", &json!({"spec": {"isolation": "shared"}}));
     assert_eq!(refused.code, 422, "{refused:?}");
     for (name, spec, why) in [
-        ("copy", json!({"type": "k8s", "source": {"controlPlane": "apart"}}), "is not copied"),
+        (
+            "copy",
+            json!({"type": "k8s", "source": {"controlPlane": "apart", "revision": 1_000_000}}),
+            "spec.source: ",
+        ),
         (
             "begun",
             json!({"type": "k8s", "isolation": "process", "source": {"controlPlane": "apart"}}),

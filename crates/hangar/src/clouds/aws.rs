@@ -17,14 +17,14 @@ use provision::dialect::ack::{Gates, definitions, tags};
 use provision::policies::DeletionPolicy;
 use provision::{Failure, Preview, Watched};
 use runtime::{Controller, Fleet};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{Cloud, Shared};
 
 /// What AWS can be told. It is set up when anything of it is.
-#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AwsOptions {
     /// Serve AWS's kinds in every control plane and look after them; also meant by any other of these

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Launch;
+use super::news::News;
 use super::room::Room;
 
 /// Between an end and the next start: longer with every end, until it has run for a while.
@@ -34,12 +35,26 @@ pub struct Sight {
     pub over: bool,
 }
 
+/// Where it is told how a process is.
+pub struct Teller {
+    pub name: String,
+    pub sight: watch::Sender<Sight>,
+    pub news: Arc<News>,
+}
+
+impl Teller {
+    fn tell(&self, change: impl FnOnce(&mut Sight)) {
+        self.sight.send_modify(change);
+        self.news.add(&self.name);
+    }
+}
+
 /// Keeps the process of a room running, until there is no room any more or `stop`. Another room under the same name
 /// is another start.
 pub async fn keep(
     launch: Arc<Launch>,
     mut room: watch::Receiver<Option<Arc<Room>>>,
-    sight: watch::Sender<Sight>,
+    teller: Teller,
     stop: CancellationToken,
 ) {
     let mut pause = FIRST_PAUSE;
@@ -50,13 +65,13 @@ pub async fn keep(
             Ok((mut child, relay)) => {
                 let id = child.id().unwrap_or_default();
                 tracing::info!(control_plane = wanted.name, process = id, "started");
-                sight.send_modify(|sight| sight.running = Some((id, relay)));
+                teller.tell(|sight| sight.running = Some((id, relay)));
                 let ended = tokio::select! {
                     ended = child.wait() => Some(ended),
                     _ = room.changed() => None,
                     () = stop.cancelled() => None,
                 };
-                sight.send_modify(|sight| sight.running = None);
+                teller.tell(|sight| sight.running = None);
                 match ended {
                     Some(Ok(status)) => said(status),
                     Some(Err(error)) => error.to_string(),
@@ -73,7 +88,7 @@ pub async fn keep(
         };
         pause = if began.elapsed() > A_WHILE { FIRST_PAUSE } else { pause };
         tracing::warn!(control_plane = wanted.name, why, again_in = ?pause, "the process of a control plane ended");
-        sight.send_modify(|sight| {
+        teller.tell(|sight| {
             sight.ends = sight.ends.saturating_add(1);
             sight.why = why;
         });
@@ -83,7 +98,7 @@ pub async fn keep(
             () = stop.cancelled() => break,
         }
     }
-    sight.send_modify(|sight| sight.over = true);
+    teller.tell(|sight| sight.over = true);
 }
 
 fn said(status: ExitStatus) -> String {
@@ -101,8 +116,8 @@ async fn start(
         .args(["serve", "--on-stdin"])
         .args(&launch.arguments)
         .args(room.arguments(launch.audited))
-        // What this process was told by its environment is not meant for that one.
         .env_clear()
+        .envs(launch.environment.iter().cloned())
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::null())
         // An interrupt from the keyboard is for this process, which then ends that one.

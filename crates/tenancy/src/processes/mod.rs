@@ -4,15 +4,18 @@
 //! of a cluster, and is reached through the doors of this process. Why so: docs/decisions/0008.
 
 mod child;
+mod news;
 mod room;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Body, Door, Elsewhere, status_response};
 use async_trait::async_trait;
+use futures::stream::BoxStream;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use jiff::Timestamp;
@@ -25,7 +28,8 @@ use tokio_util::task::TaskTracker;
 use crate::conditions::Condition;
 use crate::host::HostError;
 use crate::plane::Plane;
-use child::Sight;
+use child::{Sight, Teller};
+use news::News;
 use room::RoomError;
 pub use room::{Charter, Room};
 
@@ -38,6 +42,8 @@ pub struct Launch {
     pub directory: PathBuf,
     /// What all of them are told alike.
     pub arguments: Vec<String>,
+    /// All that they find in their environment: what this process was told by its own is not meant for them.
+    pub environment: Vec<(OsString, OsString)>,
     /// Whether each writes an audit log into its room.
     pub audited: bool,
 }
@@ -58,6 +64,7 @@ pub struct Processes {
     launch: Arc<Launch>,
     running: RwLock<BTreeMap<String, Arc<Process>>>,
     keepers: TaskTracker,
+    news: Arc<News>,
     stop: CancellationToken,
 }
 
@@ -73,6 +80,7 @@ impl Processes {
             launch: Arc::new(launch),
             running: RwLock::default(),
             keepers: TaskTracker::new(),
+            news: Arc::default(),
             stop,
         };
         for room in rooms {
@@ -92,8 +100,14 @@ impl Processes {
         let name = room.name.clone();
         let (room, wanted) = watch::channel(Some(Arc::new(room)));
         let (seen, sight) = watch::channel(Sight::default());
-        self.keepers.spawn(child::keep(self.launch.clone(), wanted, seen, self.stop.clone()));
+        let teller = Teller { name: name.clone(), sight: seen, news: self.news.clone() };
+        self.keepers.spawn(child::keep(self.launch.clone(), wanted, teller, self.stop.clone()));
         self.running.write().insert(name, Arc::new(Process { room, sight }));
+    }
+
+    /// Names of those that have started or ended since they were last told.
+    pub fn news(&self) -> BoxStream<'static, String> {
+        self.news.clone().read()
     }
 
     fn find(&self, name: &str) -> Option<Arc<Process>> {
