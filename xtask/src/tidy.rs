@@ -1,6 +1,9 @@
 //! `cargo xtask tidy`: what must hold of the house itself.
 //!
-//! Dependencies of our crates point one way; no file grows past reading; nothing half-done is left lying around.
+//! Dependencies of our crates point one way; no file grows past reading; nothing half-done is left lying around; what
+//! a page says is shown by a test is.
+
+mod promises;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -51,13 +54,14 @@ pub fn run() -> anyhow::Result<()> {
     let mut findings = Vec::new();
     dependencies(&mut findings)?;
     files(&mut findings)?;
+    promises::check(&mut findings)?;
     for finding in &findings {
         println!("{finding}");
     }
     if !findings.is_empty() {
         bail!("{} things to tidy up", findings.len());
     }
-    println!("tidy: dependencies point one way, files are readable");
+    println!("tidy: dependencies point one way, files are readable, promises have tests");
     Ok(())
 }
 
@@ -87,9 +91,8 @@ fn dependencies(findings: &mut Vec<String>) -> anyhow::Result<()> {
 }
 
 fn files(findings: &mut Vec<String>) -> anyhow::Result<()> {
-    let output = Command::new("git").args(["ls-files", "*.rs"]).output()?;
-    for path in String::from_utf8_lossy(&output.stdout).lines().map(PathBuf::from) {
-        if path.starts_with("xtask/src/tidy.rs") || !path.exists() {
+    for path in listed("*.rs")? {
+        if path.starts_with("xtask/src/tidy.rs") {
             continue;
         }
         let text = std::fs::read_to_string(&path)?;
@@ -106,6 +109,15 @@ fn files(findings: &mut Vec<String>) -> anyhow::Result<()> {
         heads(&path, &text, findings);
     }
     Ok(())
+}
+
+/// Files of the project that are there.
+fn listed(pattern: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", pattern])
+        .output()?;
+    let paths = String::from_utf8_lossy(&output.stdout).lines().map(PathBuf::from).collect::<Vec<_>>();
+    Ok(paths.into_iter().filter(|path| path.exists()).collect())
 }
 
 /// Every library begins by saying what it is.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tenancy::kubernetes::{self, manifests};
 
 use crate::api::{Api, Kind};
-use crate::commands::{Program, Session};
+use crate::commands::{Program, Session, version};
 use crate::operator::{self, Database, Image};
 
 const DEPLOYMENTS: Kind = Kind { api: "apis/apps/v1", plural: "deployments" };
@@ -68,6 +68,9 @@ pub async fn install(
     step.done();
     if is_openshift {
         session.progress.note("OpenShift cluster detected");
+    }
+    if session.program == Program::Kflex {
+        session.progress.note(format!("Kubeflex {}", version::of_kubeflex()));
     }
 
     let mut settings = kubernetes::default_settings();

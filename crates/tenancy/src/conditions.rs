@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use objects::{Value, time};
 use serde_json::json;
 
+pub const REFUSED: &str = "Refused";
+
 /// What is true of an object, or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
@@ -24,6 +26,11 @@ impl Condition {
 
     pub fn not_synced(why: impl Into<String>) -> Self {
         Condition::new("Synced", false, "ReconcileError", why)
+    }
+
+    /// That nothing will come of it as it is: somebody has to change something.
+    pub fn refused(why: impl Into<String>) -> Self {
+        Condition::new(REFUSED, true, "NeedsChange", why)
     }
 
     pub fn available() -> Self {

@@ -244,11 +244,15 @@ impl Host for Embedded {
         // No node ports, where KubeFlex has them: there are no nodes here, and a few thousand of them at most.
         let services = furniture::services(plane, row, "ClusterIP");
         let ingress = furniture::ingress(plane, row, &self.settings);
-        Ok(workloads.chain(services).chain([ingress]).collect())
+        Ok(workloads.chain(services).chain([ingress]).chain(furniture::belongings(plane, row)).collect())
     }
 
     fn stands_in(&self) -> bool {
         true
+    }
+
+    fn kinds(&self) -> Vec<&'static str> {
+        vec!["persistentvolumeclaims"]
     }
 
     async fn store_note(&self, plane: &Plane) -> Result<Option<Condition>, HostError> {

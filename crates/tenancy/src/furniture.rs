@@ -21,10 +21,11 @@ pub struct Wanted {
 }
 
 /// Kinds of owned objects: apiVersion, kind, plural.
-const KINDS: [(&str, &str, &str); 10] = [
+const KINDS: [(&str, &str, &str); 11] = [
     ("v1", "Namespace", "namespaces"),
     ("v1", "Service", "services"),
     ("v1", "Secret", "secrets"),
+    ("v1", "ConfigMap", "configmaps"),
     ("v1", "ServiceAccount", "serviceaccounts"),
     ("v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
     ("networking.k8s.io/v1", "Ingress", "ingresses"),
@@ -152,6 +153,35 @@ pub fn workload(plane: &Plane, row: &Hosted, workload: Workload) -> Wanted {
         "annotations": {names::STAND_IN: EXPLAINED},
     });
     owned(plane, kind, name, json!({"metadata": metadata, "spec": spec}))
+}
+
+/// Claims for data that is in the server's store, and scripts for jobs that have nothing to do.
+pub fn belongings(plane: &Plane, row: &Hosted) -> Vec<Wanted> {
+    let metadata = json!({"labels": labels(row, json!({})), "annotations": {names::STAND_IN: EXPLAINED}});
+    let claims = row.claims.iter().map(|name| {
+        let spec = json!({
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "standard",
+            "resources": {"requests": {"storage": CLAIMED}},
+        });
+        owned(plane, "PersistentVolumeClaim", name, json!({"metadata": metadata, "spec": spec}))
+    });
+    let scripts = row.scripts.iter().map(|(name, scripts)| {
+        let data: serde_json::Map<String, Value> =
+            scripts.iter().map(|script| ((*script).to_owned(), NOTHING_LEFT.into())).collect();
+        owned(plane, "ConfigMap", name, json!({"metadata": metadata, "data": data}))
+    });
+    claims.chain(scripts).collect()
+}
+
+/// As KubeFlex claims it.
+const CLAIMED: &str = "1Gi";
+
+/// Whoever runs such a script finds what it is for.
+const NOTHING_LEFT: &str = "#!/bin/sh\n# The operator has written the Secret k3s-config already.\nexit 0\n";
+
+/// What the status of a claim has to say: what it is for is kept.
+pub fn claim_status() -> Value {
+    json!({"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": CLAIMED}})
 }
 
 /// What the status of a stand-in has to say. `live` is the object as it is.

@@ -32,6 +32,7 @@ use crate::api::{self, Place};
 use crate::conditions::{self, Condition};
 use crate::endpoints::AWAITING_IMPORT;
 use crate::events::{self, Severity};
+use crate::furniture::Wanted;
 use crate::host::Host;
 use crate::plane::{Plane, Type};
 use crate::sync::{self, SyncError};
@@ -184,6 +185,7 @@ impl Operator {
 
         let next = match self.synchronise(context, &plane, &mut status).await {
             Ok(next) => {
+                conditions::remove(&mut status, conditions::REFUSED);
                 if conditions::set(&mut status, &Condition::synced(), context.now) {
                     events::record(context, &plane.object, Severity::Normal, "SyncSuccess", "").await?;
                 }
@@ -194,6 +196,11 @@ impl Operator {
                 let why = error.to_string();
                 if conditions::set(&mut status, &Condition::not_synced(&why), context.now) {
                     events::record(context, &plane.object, Severity::Warning, "SyncFail", &why).await?;
+                }
+                if error.is_final() {
+                    conditions::set(&mut status, &Condition::refused(&why), context.now);
+                } else {
+                    conditions::remove(&mut status, conditions::REFUSED);
                 }
                 write_status(context, &plane, &before, &status).await?;
                 if !error.is_final() {
@@ -267,9 +274,14 @@ impl Operator {
             return Ok(());
         }
         let serving = host.serves(plane).await?;
-        let stand_ins = row.workloads.iter().zip(wanted.iter().zip(&made));
-        try_join_all(stand_ins.map(async |(workload, (wanted, live))| {
-            let status = furniture::workload_status(*workload, live, serving, context.now);
+        let workloads =
+            row.workloads.iter().zip(wanted.iter().zip(&made)).map(|(workload, (wanted, live))| {
+                (wanted, live, furniture::workload_status(*workload, live, serving, context.now))
+            });
+        let is_claim = |wanted: &Wanted| wanted.place.plural == "persistentvolumeclaims";
+        let claims = wanted.iter().zip(&made).filter(|(wanted, _)| is_claim(wanted));
+        let claims = claims.map(|(wanted, live)| (wanted, live, furniture::claim_status()));
+        try_join_all(workloads.chain(claims).map(async |(wanted, live, status)| {
             if live.get("status") != Some(&status) {
                 api::replace_status(context.client(), &wanted.place, &status).await?;
             }

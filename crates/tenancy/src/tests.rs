@@ -1,6 +1,7 @@
 //! Scenarios on the real server and the real store: something is done as a user, and the end of it is waited for.
 
 mod contract;
+mod contract_hooks;
 mod credentials;
 mod fixture;
 mod hooks;

@@ -21,6 +21,10 @@ pub struct Hosted {
     pub port: u16,
     pub naming: Naming,
     pub workloads: &'static [Workload],
+    /// Claims that its processes would keep their data in.
+    pub claims: &'static [&'static str],
+    /// A ConfigMap of scripts for its jobs, and how they are called.
+    pub scripts: Option<(&'static str, &'static [&'static str])>,
     /// Whether others find in it (`kube-public/cluster-info`) where it is reached from outside.
     pub cluster_info: bool,
     /// What a control plane of this type cannot do yet, said in its status.
@@ -73,6 +77,8 @@ const K8S: Hosted = Hosted {
     port: 9444,
     naming: Naming::OwnName,
     workloads: &[Workload::Deployment("kube-apiserver"), Workload::Deployment("kube-controller-manager")],
+    claims: &[],
+    scripts: None,
     cluster_info: false,
     missing: None,
 };
@@ -89,6 +95,8 @@ const VCLUSTER: Hosted = Hosted {
     port: 8443,
     naming: Naming::Fixed { cluster: "my-vcluster", user: "my-vcluster", context: "my-vcluster" },
     workloads: &[Workload::StatefulSet("vcluster"), Workload::Job("update-cluster-info")],
+    claims: &["data-vcluster-0"],
+    scripts: None,
     cluster_info: true,
     missing: Some(NO_PODS),
 };
@@ -109,6 +117,8 @@ const K3S: Hosted = Hosted {
     port: 6443,
     naming: Naming::Fixed { cluster: "default", user: "default", context: "default" },
     workloads: &[Workload::StatefulSet("k3s-server"), Workload::Job("k3s-bootstrap-kubeconfig")],
+    claims: &["k3s-config", "k3s-data"],
+    scripts: Some(("k3s-scripts", &["save-k3s-kubeconfig.sh", "save-k3s-token.sh"])),
     cluster_info: false,
     missing: Some(NO_PODS),
 };
@@ -129,6 +139,8 @@ const OCM: Hosted = Hosted {
         context: "multicluster-controlplane",
     },
     workloads: &[Workload::Deployment("multicluster-controlplane"), Workload::Job("update-cluster-info")],
+    claims: &[],
+    scripts: None,
     cluster_info: true,
     missing: Some("registration of managed clusters is not part of this version"),
 };

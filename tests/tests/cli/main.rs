@@ -6,6 +6,7 @@
 mod beyond;
 mod hangar;
 mod kflex;
+mod rows;
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;

@@ -5,10 +5,11 @@
 #![allow(clippy::print_stdout, reason = "a log is shown when a test fails")]
 
 mod cluster;
+mod init;
 mod leaders;
 mod pod;
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -457,41 +458,4 @@ fn manifests_can_be_applied_again_and_changed() {
         Command::new(binary()).args(["operator", "manifests", "--namespace", "No!"]).output().unwrap();
     assert!(!wrong.status.success());
     assert!(wrong.stdout.is_empty());
-}
-
-#[test]
-fn init_installs_the_operator_on_a_cluster() {
-    let cluster = Cluster::start();
-    let kubeconfig = cluster.dir.path().join("config");
-    std::fs::copy(&cluster.plane.kubeconfig, &kubeconfig).unwrap();
-    let mut command = Command::new(binary());
-    command.arg("--kubeconfig").arg(&kubeconfig).args(["init", "-d", "planes.example.com", "-p", "443"]);
-    command.env("HOME", cluster.dir.path()).env_remove("KUBECONFIG");
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let path = "/apis/apps/v1/namespaces/kubeflex-system/deployments/kubeflex-controller-manager";
-    eventually("the operator", || cluster.find(path));
-    cluster.run_pods(path);
-    let output = child.wait_with_output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{out}{err}");
-    let expected = [
-        "Checking if OpenShift cluster...",
-        "Setting hosting cluster preference in kubeconfig",
-        "Ensuring kubeflex-system namespace...",
-        "Installing kubeflex operator...",
-        "Waiting for kubeflex operator to become ready...",
-    ];
-    let said: Vec<&str> = out.lines().map(|line| line.trim_start_matches(['✔', ' '])).collect();
-    assert_eq!(said, expected);
-    let config = cluster.get(&format!("{SYSTEM}/configmaps/kubeflex-config"));
-    assert_eq!(
-        (&config["data"]["domain"], &config["data"]["externalPort"]),
-        (&json!("planes.example.com"), &json!("443"))
-    );
-    let written = std::fs::read_to_string(&kubeconfig).unwrap();
-    assert!(written.contains("hosting-cluster-ctx-name"), "{written}");
-    // Once is enough.
-    let again = Command::new(binary()).arg("--kubeconfig").arg(&kubeconfig).arg("init").output().unwrap();
-    assert!(again.status.success());
-    assert_eq!(String::from_utf8_lossy(&again.stdout).lines().count(), 1);
 }

@@ -13,8 +13,12 @@ const BUILT: Option<&str> = option_env!("HANGAR_BUILD_DATE");
 /// Who asks for a version does not want to wait for a cluster that is down.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// As KubeFlex says its own: the release, and when it was built.
+pub fn of_kubeflex() -> String {
+    format!("{KUBEFLEX}.hangar-{VERSION} {}", BUILT.unwrap_or("unknown"))
+}
+
 pub async fn run(session: &Session) -> anyhow::Result<()> {
-    let built = BUILT.unwrap_or("unknown");
     let server = tokio::time::timeout(PATIENCE, server(session)).await;
     let server = server.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer within {PATIENCE:?}")));
     match session.program {
@@ -26,7 +30,7 @@ pub async fn run(session: &Session) -> anyhow::Result<()> {
             Ok(())
         }
         Program::Kflex => {
-            println!("Kubeflex version: {KUBEFLEX}.hangar-{VERSION} {built}");
+            println!("Kubeflex version: {}", of_kubeflex());
             match server {
                 Ok(server) => println!("Kubernetes version: {server}"),
                 Err(error) => anyhow::bail!("Could not connect to a Kubernetes cluster: {error:#}"),

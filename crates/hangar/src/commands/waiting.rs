@@ -21,6 +21,8 @@ enum Look {
     Usable(Box<Value>),
     /// The operator reports an error.
     Failing(String),
+    /// It reports one that only a change can help.
+    Refused(String),
     Gone,
 }
 
@@ -35,6 +37,9 @@ fn look(object: Option<&Value>, for_hooks: bool) -> Result<Look, String> {
     }
     let said =
         |one: Option<&Value>| one.and_then(|one| one["message"].as_str()).unwrap_or_default().to_owned();
+    if condition_status(object, "Refused") == "True" {
+        return Ok(Look::Refused(said(condition(object, "Refused"))));
+    }
     if condition_status(object, "Synced") == "False" {
         return Ok(Look::Failing(said(condition(object, "Synced"))));
     }
@@ -77,7 +82,9 @@ pub async fn usable(
     });
     match watched.await {
         Ok(Ok(Look::Usable(object))) => Ok(*object),
-        Ok(Ok(Look::Failing(why))) => bail!("control plane {name:?} is not ready: {why}"),
+        Ok(Ok(Look::Failing(why) | Look::Refused(why))) => {
+            bail!("control plane {name:?} is not ready: {why}")
+        }
         Ok(Ok(Look::Gone)) => bail!("control plane {name:?} was deleted meanwhile"),
         Ok(Err(error)) => Err(error).with_context(|| format!("error waiting for control plane {name:?}")),
         Err(_) if waiting_for.is_empty() => bail!("control plane {name:?} is not ready after {timeout:?}"),
@@ -95,8 +102,8 @@ pub async fn gone(api: &Api, object: &Value, timeout: Duration) -> anyhow::Resul
             let Some(object) = object.filter(|object| object["metadata"]["uid"] == uid) else {
                 return Some(());
             };
-            let message = condition(object, "Deleting").and_then(|one| one["message"].as_str());
-            waiting_for = message.unwrap_or_default().to_owned();
+            let deleting = condition(object, "Ready").filter(|one| one["reason"] == "Deleting");
+            waiting_for = deleting.and_then(|one| one["message"].as_str()).unwrap_or_default().to_owned();
             None
         })
         .await?;

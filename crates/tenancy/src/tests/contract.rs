@@ -1,11 +1,153 @@
-//! Rows of KubeFlex's contract that no other scenario goes through.
+//! Rows of KubeFlex's contract about objects and their status that no other scenario goes through.
 
-use objects::meta;
+use objects::{Value, meta};
 use serde_json::json;
 
 use super::fixture::{Fixture, settings};
 use crate::api::{self, Place};
 use crate::{conditions, names};
+
+#[test]
+fn the_definitions_are_kubeflexs() {
+    for (definition, kind, plural, singular, short) in [
+        (0, "ControlPlane", "controlplanes", "controlplane", ["cp", "cps"]),
+        (1, "PostCreateHook", "postcreatehooks", "postcreatehook", ["pch", "pchs"]),
+    ] {
+        let definition = &crate::definitions()[definition];
+        let names = json!({
+            "kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": singular, "shortNames": short,
+        });
+        assert_eq!(meta::name(definition), format!("{plural}.tenancy.kflex.kubestellar.org"));
+        let spec = &definition["spec"];
+        assert_eq!((&spec["names"], &spec["scope"]), (&names, &json!("Cluster")));
+        let [version] = &spec["versions"].as_array().unwrap()[..] else { panic!("one version: {spec}") };
+        assert_eq!(
+            (&version["name"], &version["subresources"]),
+            (&json!("v1alpha1"), &json!({"status": {}}))
+        );
+        assert_eq!((&version["served"], &version["storage"]), (&json!(true), &json!(true)));
+        assert_eq!(spec.get("conversion"), None);
+        let condition = |kind: &str| format!(".status.conditions[?(@.type==\"{kind}\")].status");
+        let columns = json!([
+            {"name": "SYNCED", "type": "string", "jsonPath": condition("Synced")},
+            {"name": "READY", "type": "string", "jsonPath": condition("Ready")},
+            {"name": "TYPE", "type": "string", "jsonPath": ".spec.type"},
+            {"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        ]);
+        assert_eq!(version["additionalPrinterColumns"], columns, "{kind}");
+    }
+}
+
+#[test]
+fn the_hook_that_comes_with_it() {
+    let [hook] = &crate::built_in_hooks()[..] else { panic!("one hook") };
+    assert_eq!(meta::name(hook), "openshift-crds");
+    assert_eq!(meta::labels(hook).unwrap()["kflex.kubestellar.io/flavor"], "openshift");
+    let job = &hook["spec"]["templates"][0];
+    assert_eq!((meta::kind(job), meta::name(job)), ("Job", "{{.HookName}}"));
+    let pod = &job["spec"]["template"]["spec"];
+    assert_eq!(pod["volumes"][0]["secret"]["secretName"], "admin-kubeconfig");
+    let environment = pod["containers"][0]["env"].as_array().unwrap();
+    assert!(environment.contains(&json!({"name": "KUBECONFIG", "value": "/etc/kube/kubeconfig-incluster"})));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_that_are_not_as_their_schema_says_are_refused() {
+    let f = Fixture::new().await;
+    let object = |kind: &str, spec: Value| json!({"apiVersion": names::API_VERSION, "kind": kind, "metadata": {"name": "a"}, "spec": spec});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
+    let without = |field: &str| {
+        let mut template = map.clone();
+        template.as_object_mut().unwrap().remove(field);
+        json!({"templates": [template]})
+    };
+    for (wrong, why) in [
+        (
+            object(
+                "ControlPlane",
+                json!({"type": "external", "bootstrapSecretRef": {"name": "a", "namespace": "b"}}),
+            ),
+            "spec.bootstrapSecretRef.inClusterKey: Required value",
+        ),
+        (
+            object("ControlPlane", json!({"type": "k8s", "globalVars": {"a": 1}})),
+            "spec.globalVars.a: Invalid value",
+        ),
+        (
+            object("ControlPlane", json!({"type": "k8s", "waitForPostCreateHooks": "yes"})),
+            "spec.waitForPostCreateHooks: Invalid value",
+        ),
+        (object("PostCreateHook", without("apiVersion")), "spec.templates[0].apiVersion: Required value"),
+        (object("PostCreateHook", without("kind")), "spec.templates[0].kind: Required value"),
+        (
+            object("PostCreateHook", json!({"defaultVars": [{"name": "a"}]})),
+            "spec.defaultVars[0].value: Required value",
+        ),
+        (
+            object("PostCreateHook", json!({"defaultVars": [{"value": "a"}]})),
+            "spec.defaultVars[0].name: Required value",
+        ),
+    ] {
+        let error = f.try_create(wrong.clone()).await.unwrap_err().to_string();
+        assert!(error.contains(why), "{wrong}: {error}");
+    }
+    // Only the type is required within a spec, and a spec is not; both lists of a hook may be missing.
+    f.create(json!({"apiVersion": names::API_VERSION, "kind": "ControlPlane", "metadata": {"name": "bare"}}))
+        .await;
+    f.until_ready("bare").await;
+    f.create(object("PostCreateHook", json!({}))).await;
+
+    // Of a condition nothing may be missing.
+    let whole = json!({
+        "type": "Synced", "status": "True", "reason": "ReconcileSuccess", "message": "",
+        "lastUpdateTime": "2026-01-31T12:00:00Z", "lastTransitionTime": "2026-01-31T12:00:00Z",
+    });
+    let hook = Place::new(names::API_VERSION, "postcreatehooks", "", "a");
+    for field in whole.as_object().unwrap().keys() {
+        let mut condition = whole.clone();
+        condition.as_object_mut().unwrap().remove(field);
+        let status = json!({"conditions": [condition], "observedGeneration": 1});
+        let error = api::replace_status(&f.client, &hook, &status).await.unwrap_err().to_string();
+        assert!(error.contains(&format!("status.conditions[0].{field}: Required value")), "{error}");
+    }
+    for (status, missing) in
+        [(json!({"conditions": []}), "observedGeneration"), (json!({"observedGeneration": 1}), "conditions")]
+    {
+        let error = api::replace_status(&f.client, &hook, &status).await.unwrap_err().to_string();
+        assert!(error.contains(&format!("status.{missing}: Required value")), "{error}");
+    }
+    f.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_the_operators_and_about_the_object() {
+    let f = Fixture::new().await;
+    f.create_plane("cp1", json!({"type": "k8s"})).await;
+    let cp = f.until_ready("cp1").await;
+    let list = api::get_path(&f.client, "/api/v1/namespaces/default/events").await.unwrap();
+    let event = list["items"].as_array().unwrap().iter().find(|one| one["reason"] == "SyncSuccess").unwrap();
+    let about = &event["involvedObject"];
+    assert_eq!(
+        (&about["kind"], &about["name"], &about["uid"]),
+        (&json!("ControlPlane"), &json!("cp1"), &json!(meta::uid(&cp)))
+    );
+    assert_eq!(event["source"]["component"], "kubeflex-controlplane-controller");
+    assert_eq!((&event["type"], &event["message"]), (&json!("Normal"), &json!("")));
+    f.close().await;
+}
+
+#[test]
+fn a_control_plane_is_found_by_its_namespace() {
+    for (namespace, expected) in [
+        ("cp1-system", Some("cp1")),
+        ("a-system-system", Some("a-system")),
+        ("-system", None),
+        ("system", None),
+    ] {
+        assert_eq!(names::control_plane_of(namespace), expected, "{namespace}");
+    }
+    assert_eq!(names::namespace("cp1"), "cp1-system");
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_operator_and_its_configuration_are_where_they_are_looked_for() {
@@ -63,101 +205,13 @@ async fn an_error_later_leaves_ready_as_it_is() {
     let synced = f.until_condition("cp1", "Synced", "False", "ReconcileError").await;
     assert!(synced["message"].as_str().unwrap().starts_with("spec.store: "), "{synced}");
     let cp = f.plane("cp1").await.unwrap();
+    assert!(conditions::is_true(&cp["status"], conditions::REFUSED), "only a change can help");
     let ready = conditions::find(&cp["status"], "Ready").unwrap();
     assert_eq!((&ready["status"], &ready["lastTransitionTime"]), (&json!("True"), &since));
     assert_eq!(cp["status"]["observedGeneration"], meta::generation(&cp));
     f.patch("cp1", json!({"spec": {"store": null}})).await.unwrap();
     f.until_condition("cp1", "Synced", "True", "ReconcileSuccess").await;
-    f.close().await;
-}
-
-fn map(name: &str, value: &str) -> serde_json::Value {
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": value}})
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_somebody_else_has_set_is_not_taken_by_a_hook() {
-    let f = Fixture::new().await;
-    f.create_plane("cp1", json!({"type": "k8s"})).await;
-    f.until_ready("cp1").await;
-    let place = Place::new("v1", "configmaps", "cp1-system", "theirs");
-    api::apply(&f.client, &place, &map("theirs", "1"), "somebody", true).await.unwrap();
-    f.hook("greedy", json!({"templates": [map("theirs", "2")]})).await;
-    f.hook("modest", json!({"templates": [map("ours", "1")]})).await;
-    let uses = json!([{"hookName": "greedy"}, {"hookName": "modest"}]);
-    f.patch("cp1", json!({"spec": {"postCreateHooks": uses}})).await.unwrap();
-    let error = f
-        .until("the conflict is told", async |f| {
-            f.plane("cp1").await?["status"]["postCreateHookErrors"]["greedy"].as_str().map(str::to_owned)
-        })
-        .await;
-    assert!(error.contains("conflict") && error.contains("somebody"), "{error}");
-    assert_eq!(api::get(&f.client, &place).await.unwrap().unwrap()["data"]["v"], "1");
     let cp = f.plane("cp1").await.unwrap();
-    assert_eq!(cp["status"]["postCreateHooks"], json!({"modest": true}));
-    assert_eq!(cp["status"].get("postCreateHookCompleted"), None);
-    f.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn removing_a_hook_undoes_nothing() {
-    let f = Fixture::new().await;
-    f.hook("one", json!({"templates": [map("one", "1")]})).await;
-    f.create_plane("cp1", json!({"type": "k8s", "postCreateHooks": [{"hookName": "one"}]})).await;
-    f.until("the hook is applied", async |f| {
-        (f.plane("cp1").await?["status"]["postCreateHooks"]["one"] == true).then_some(())
-    })
-    .await;
-    f.patch("cp1", json!({"spec": {"postCreateHooks": null}})).await.unwrap();
-    f.until("the change is seen", async |f| {
-        let cp = f.plane("cp1").await?;
-        (cp["status"]["observedGeneration"] == meta::generation(&cp)).then_some(())
-    })
-    .await;
-    assert_eq!(f.plane("cp1").await.unwrap()["status"]["postCreateHooks"], json!({"one": true}));
-    assert!(f.get("v1", "configmaps", "cp1-system", "one").await.is_some());
-    // Nor does taking the hook itself away.
-    f.delete(names::API_VERSION, "postcreatehooks", "", "one").await;
-    f.settle().await;
-    assert!(f.get("v1", "configmaps", "cp1-system", "one").await.is_some());
-    assert!(conditions::is_true(&f.plane("cp1").await.unwrap()["status"], "Ready"));
-    f.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_job_of_a_hook_that_failed_is_told() {
-    let f = Fixture::new().await;
-    let job = json!({
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "work"},
-        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}}},
-    });
-    f.hook("work", json!({ "templates": [job] })).await;
-    let spec =
-        json!({"type": "k8s", "waitForPostCreateHooks": true, "postCreateHooks": [{"hookName": "work"}]});
-    f.create_plane("cp1", spec).await;
-    f.until("the job is there", async |f| f.get("batch/v1", "jobs", "cp1-system", "work").await).await;
-    let now = objects::time::format(jiff::Timestamp::now());
-    let condition = |kind: &str| {
-        json!({
-            "type": kind, "status": "True", "reason": "BackoffLimitExceeded", "message": "it did not work",
-            "lastTransitionTime": now, "lastProbeTime": now,
-        })
-    };
-    let status = json!({
-        "failed": 1, "startTime": now, "conditions": [condition("FailureTarget"), condition("Failed")],
-    });
-    let place = Place::new("batch/v1", "jobs", "cp1-system", "work");
-    api::replace_status(&f.client, &place, &status).await.unwrap();
-    let found = f.until_condition("cp1", "HooksCompleted", "False", "HookError").await;
-    assert_eq!(found["message"], "work: Job work failed: it did not work");
-    f.until_condition("cp1", "Ready", "False", "WaitingForPostCreateHooks").await;
-    // In place of the failed one, somebody makes one that works.
-    f.delete("batch/v1", "jobs", "cp1-system", "work").await;
-    f.until("the job is back", async |f| {
-        f.get("batch/v1", "jobs", "cp1-system", "work")
-            .await
-            .filter(|job| job["status"].get("failed").is_none())
-    })
-    .await;
+    assert_eq!(conditions::find(&cp["status"], conditions::REFUSED), None);
     f.close().await;
 }

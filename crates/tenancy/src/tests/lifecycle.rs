@@ -1,20 +1,17 @@
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use objects::{Value, meta};
 use serde_json::json;
 
 use super::fixture::{Fixture, config, plane};
 use crate::api::{self, Place};
-use crate::{conditions, names};
+use crate::conditions;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_control_plane_of_type_k8s_has_everything_its_users_look_for() {
     let f = Fixture::new().await;
-    let began = Instant::now();
     f.create_plane("cp1", json!({"type": "k8s", "backend": "shared"})).await;
     let cp = f.until_ready("cp1").await;
-    let took = began.elapsed();
-    assert!(took < Duration::from_secs(2), "ready after {took:?}");
 
     // The object.
     assert!(meta::finalizers(&cp).any(|one| one == "kflex.kubestellar.org/finalizer"));
@@ -324,21 +321,4 @@ async fn a_hundred_come_and_go_and_killing_the_operator_hurts_none() {
         .collect();
     assert!(left.is_empty(), "{left:?}");
     f.close().await;
-}
-
-#[test]
-fn the_data_of_the_crate_is_what_it_should_be() {
-    let definitions = crate::definitions();
-    let shown: Vec<(&str, &Value)> =
-        definitions.iter().map(|one| (meta::name(one), &one["spec"]["names"]["shortNames"])).collect();
-    let expected = [(names::CONTROL_PLANES, &json!(["cp", "cps"])), (names::HOOKS, &json!(["pch", "pchs"]))];
-    assert_eq!(shown, expected);
-    for definition in &definitions {
-        let version = &definition["spec"]["versions"][0];
-        assert_eq!((&version["name"], &definition["spec"]["scope"]), (&json!("v1alpha1"), &json!("Cluster")));
-        let columns = version["additionalPrinterColumns"].as_array().unwrap();
-        let columns: Vec<&str> = columns.iter().filter_map(|one| one["name"].as_str()).collect();
-        assert_eq!(columns, ["SYNCED", "READY", "TYPE", "AGE"]);
-    }
-    assert_eq!(crate::built_in_hooks().iter().map(meta::name).collect::<Vec<_>>(), ["openshift-crds"]);
 }

@@ -1,5 +1,3 @@
-use std::time::{Duration, Instant};
-
 use http::Request;
 use objects::{Value, meta};
 use serde_json::json;
@@ -46,10 +44,8 @@ async fn a_control_plane_can_begin_as_a_copy_and_be_compared() {
     let before: u64 = list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
     map(&one, "later", "x").await;
 
-    let began = Instant::now();
     f.create_plane("two", json!({"type": "k8s", "source": {"controlPlane": "one"}})).await;
     f.until_ready("two").await;
-    assert!(began.elapsed() < Duration::from_secs(2));
     let two = f.tenant("two");
     let copy = api::get(&two, &Place::new("v1", "configmaps", "default", "later")).await.unwrap().unwrap();
     assert_eq!(copy["data"]["v"], "x");

@@ -7,13 +7,14 @@ use super::fixture::{Fixture, config};
 use crate::api::{self, Place};
 use crate::conditions;
 
-/// Type, secret, key, in-cluster key, cluster, user, context, workloads (group version, plural, name), service.
+/// Type, secret, key, in-cluster key, cluster, user, context, workloads (group version, plural, name), service, claims.
 type Row = (
     &'static str,
     [&'static str; 3],
     [&'static str; 3],
     &'static [(&'static str, &'static str, &'static str)],
     &'static str,
+    &'static [&'static str],
 );
 
 const ROWS: [Row; 3] = [
@@ -23,6 +24,7 @@ const ROWS: [Row; 3] = [
         ["my-vcluster", "my-vcluster", "my-vcluster"],
         &[("apps/v1", "statefulsets", "vcluster"), ("batch/v1", "jobs", "update-cluster-info")],
         "vcluster",
+        &["data-vcluster-0"],
     ),
     (
         "k3s",
@@ -30,6 +32,7 @@ const ROWS: [Row; 3] = [
         ["default", "default", "default"],
         &[("apps/v1", "statefulsets", "k3s-server"), ("batch/v1", "jobs", "k3s-bootstrap-kubeconfig")],
         "k3s",
+        &["k3s-config", "k3s-data"],
     ),
     (
         "ocm",
@@ -40,13 +43,14 @@ const ROWS: [Row; 3] = [
             ("batch/v1", "jobs", "update-cluster-info"),
         ],
         "multicluster-controlplane",
+        &[],
     ),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_hosted_type_has_its_own_names() {
     let f = Fixture::new().await;
-    for (kind, [secret, key, in_cluster_key], [cluster, user, context], workloads, service) in ROWS {
+    for (kind, [secret, key, in_cluster_key], [cluster, user, context], workloads, service, claims) in ROWS {
         let name = format!("a-{kind}");
         let namespace = format!("{name}-system");
         f.create_plane(&name, json!({ "type": kind })).await;
@@ -101,6 +105,30 @@ async fn every_hosted_type_has_its_own_names() {
             f.settle().await;
             let again = f.get("v1", "secrets", &namespace, secret).await.unwrap();
             assert_eq!(crate::kubeconfig::secret_value(&again, "token"), Some(token), "it stays the same");
+            let scripts = f.get("v1", "configmaps", &namespace, "k3s-scripts").await.unwrap();
+            let names: Vec<&String> = scripts["data"].as_object().unwrap().keys().collect();
+            assert_eq!(names, ["save-k3s-kubeconfig.sh", "save-k3s-token.sh"]);
+            let accounts = format!("system:serviceaccount:{namespace}:default");
+            let review = json!({
+                "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+                "spec": {"user": accounts, "resourceAttributes": {"verb": "patch", "resource": "secrets", "namespace": "kube-system"}},
+            });
+            let place = Place::new("authorization.k8s.io/v1", "subjectaccessreviews", "", "");
+            let said = api::create(&f.client, &place, &review).await.unwrap();
+            assert_eq!(said["status"]["allowed"], false, "nobody needs KubeFlex's right to all Secrets");
+        }
+        for claim in claims {
+            let found = f.get("v1", "persistentvolumeclaims", &namespace, claim).await.unwrap();
+            assert_eq!(
+                (&found["status"]["phase"], &found["spec"]["accessModes"]),
+                (&json!("Bound"), &json!(["ReadWriteOnce"]))
+            );
+            f.delete("v1", "persistentvolumeclaims", &namespace, claim).await;
+            f.until(&format!("{claim} is back"), async |f| {
+                let back = f.get("v1", "persistentvolumeclaims", &namespace, claim).await?;
+                (meta::uid(&back) != meta::uid(&found) && back["status"]["phase"] == "Bound").then_some(())
+            })
+            .await;
         }
         f.delete_plane(&name).await;
         f.until_gone(&name).await;
@@ -175,9 +203,9 @@ async fn the_hosting_control_plane_can_be_one_of_its_own() {
     f.close().await;
 }
 
-/// A kubeconfig of `elsewhere` in the Secret that a cluster is adopted with.
-async fn bootstrap(f: &Fixture, name: &str, key: &str) -> Value {
-    let secret = f.get("v1", "secrets", "elsewhere-system", "admin-kubeconfig").await.unwrap();
+/// A kubeconfig of another control plane in the Secret that a cluster is adopted with.
+pub async fn bootstrap(f: &Fixture, of: &str, name: &str, key: &str) -> Value {
+    let secret = f.get("v1", "secrets", &format!("{of}-system"), "admin-kubeconfig").await.unwrap();
     let text = crate::kubeconfig::secret_value(&secret, "kubeconfig").unwrap();
     f.create(json!({
         "apiVersion": "v1", "kind": "Secret",
@@ -200,7 +228,7 @@ async fn a_cluster_is_adopted_and_left() {
     f.create_plane("ext", spec("ext")).await;
     let waiting = f.until_condition("ext", "Synced", "False", "ReconcileError").await;
     assert_eq!(waiting["message"], "waiting for the bootstrap secret kubeflex-system/ext-bootstrap");
-    bootstrap(&f, "ext", "kubeconfig-incluster").await;
+    bootstrap(&f, "elsewhere", "ext", "kubeconfig-incluster").await;
     let cp = f.until_ready("ext").await;
     assert!(f.get("v1", "secrets", "kubeflex-system", "ext-bootstrap").await.is_none(), "it is thrown away");
     let expires = objects::time::parse(cp["status"]["tokenExpirationTime"].as_str().unwrap()).unwrap();
@@ -221,7 +249,7 @@ async fn a_cluster_is_adopted_and_left() {
 
     // A second one shares the account, and the last to leave takes it away.
     f.create_plane("ext2", spec("ext2")).await;
-    bootstrap(&f, "ext2", "kubeconfig-incluster").await;
+    bootstrap(&f, "elsewhere", "ext2", "kubeconfig-incluster").await;
     f.until_ready("ext2").await;
     f.delete_plane("ext").await;
     f.until_gone("ext").await;
@@ -243,7 +271,7 @@ async fn an_adopted_cluster_that_is_gone_is_unavailable_and_can_be_deleted() {
     let f = Fixture::new().await;
     f.create_plane("elsewhere", json!({"type": "k8s"})).await;
     f.until_ready("elsewhere").await;
-    bootstrap(&f, "ext", "mine").await;
+    bootstrap(&f, "elsewhere", "ext", "mine").await;
     let reference = json!({"name": "ext-bootstrap", "namespace": "kubeflex-system", "inClusterKey": "mine"});
     f.create_plane("ext", json!({"type": "external", "bootstrapSecretRef": reference})).await;
     f.until_ready("ext").await;
