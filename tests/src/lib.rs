@@ -4,7 +4,8 @@
 //! log free of errors and its exit clean, or fails. [`Kubectl`] is every version of kubectl on the machine;
 //! [`Transcript`] is what a person types and what they must see. [`ControlPlane`] is one of many on a
 //! server. [`Client`] speaks HTTP for what no kubectl would say. A server stores in what its test binary stands for
-//! ([`Engine`]), and others can serve beside it from the same [`Database`]. [`chance`] is what differs from run to run.
+//! ([`Engine`]), and others can serve beside it from the same [`Database`]. [`chance`] is what differs from run to run,
+//! [`chart`] what Helm makes of our charts.
 //!
 //! Not here: anything of Hangar's own crates. These tests know what is public: the binary, the wire, the files.
 
@@ -12,6 +13,7 @@
 #![allow(clippy::print_stdout, reason = "what is skipped is said")]
 
 pub mod chance;
+pub mod chart;
 mod client;
 mod control_plane;
 mod database;

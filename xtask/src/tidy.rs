@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// Our crates from the purest to the product, as in ARCHITECTURE.md. A crate may know those before it, not those
 /// after it.
-const ORDER: [&str; 24] = [
+const ORDER: [&str; 25] = [
     "objects",
     "schemas",
     "rules",
@@ -37,6 +37,7 @@ const ORDER: [&str; 24] = [
     "hangar",
     "fuzz",
     "databases",
+    "emulators",
     "xtask",
     "end-to-end",
 ];

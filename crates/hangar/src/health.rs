@@ -1,4 +1,4 @@
-//! Whether a process without an API of its own is well, for whoever restarts it.
+//! Whether a process without an API of its own is well, for whoever restarts it; and what it counts.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -11,6 +11,7 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use provision::Metrics;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -20,15 +21,39 @@ pub async fn serve(
     ready: Arc<AtomicBool>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
+    answer(address, stop, move |method, path| {
+        let (code, text) = said(method, path, ready.load(Ordering::Relaxed));
+        (code, Bytes::from_static(text.as_bytes()))
+    })
+    .await
+}
+
+/// Answers `/metrics` with what the clouds' engine counts, until it is stopped.
+pub async fn serve_metrics(
+    address: SocketAddr,
+    metrics: Arc<Metrics>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    answer(address, stop, move |method, path| match path {
+        "/metrics" if *method == Method::GET => (StatusCode::OK, metrics.text().into()),
+        _ => (StatusCode::NOT_FOUND, "not found\n".into()),
+    })
+    .await
+}
+
+async fn answer(
+    address: SocketAddr,
+    stop: CancellationToken,
+    said: impl Fn(&Method, &str) -> (StatusCode, Bytes) + Clone + Send + Sync + 'static,
+) -> anyhow::Result<()> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     tokio::spawn(async move {
         while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
             let Ok((stream, _)) = accepted else { continue };
-            let ready = ready.clone();
+            let said = said.clone();
             let answer = service_fn(move |request: Request<Incoming>| {
-                let (code, text) =
-                    said(request.method(), request.uri().path(), ready.load(Ordering::Relaxed));
-                let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+                let (code, text) = said(request.method(), request.uri().path());
+                let mut response = Response::new(Full::new(text));
                 *response.status_mut() = code;
                 std::future::ready(Ok::<_, Infallible>(response))
             });

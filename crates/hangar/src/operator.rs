@@ -152,6 +152,10 @@ async fn operate(options: OperatorOptions, kubeconfig: Option<&Path>) -> anyhow:
     if let Some(address) = options.health_probe_bind_address {
         health::serve(address, ready.clone(), stop.clone()).await?;
     }
+    let metrics = Arc::default();
+    if let Some(address) = options.metrics_bind_address {
+        health::serve_metrics(address, Arc::clone(&metrics), stop.clone()).await?;
+    }
     let (mut config, in_cluster) = cluster(kubeconfig).await?;
     // A watch may be silent for as long as it likes.
     config.read_timeout = None;
@@ -172,7 +176,8 @@ async fn operate(options: OperatorOptions, kubeconfig: Option<&Path>) -> anyhow:
             }
         }
     };
-    let looking_after = clouds::start(&client, &options.aws, &options.terraform, stop.clone()).await?;
+    let looking_after =
+        clouds::start(&client, &options.aws, &options.terraform, &metrics, stop.clone()).await?;
     let making = match options.clouds_only {
         true if looking_after.is_none() => {
             bail!("--clouds-only without a cloud: add --aws, --terraform-plugin-dir or another flag of one")

@@ -38,7 +38,7 @@ pub struct Intent {
     /// Of the object it was written on. Found on another object, such as a copy, it means nothing.
     pub uid: String,
     pub generation: i64,
-    /// When the first try began.
+    /// When the last try began, or was given up without an answer: so long its fate is in doubt.
     pub at: Timestamp,
     /// How many tries began; more than one means that the fate of one was unknown.
     #[serde(default = "one")]
@@ -86,13 +86,20 @@ impl Intent {
     }
 
     #[must_use]
-    pub fn next_try(&self) -> Intent {
-        Intent { tries: self.tries.saturating_add(1), ..self.clone() }
+    pub fn next_try(&self, now: Timestamp) -> Intent {
+        Intent { tries: self.tries.saturating_add(1), at: now, ..self.clone() }
+    }
+
+    /// Given up: what was asked for may still come about.
+    #[must_use]
+    pub fn in_doubt(&self, now: Timestamp) -> Intent {
+        Intent { at: now, ..self.clone() }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
     use serde_json::json;
 
     use super::*;
@@ -108,6 +115,9 @@ mod tests {
         assert_eq!(Intent::of(&object), Ok(None));
         object["metadata"]["annotations"][ANNOTATION] = "{}".into();
         assert!(Intent::of(&object).is_err());
-        assert_eq!((intent.next_try().tries, intent.next_try().token), (2, intent.token));
+        let later = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(90);
+        let again = intent.next_try(later);
+        assert_eq!((again.tries, again.token, again.at), (2, intent.token.clone(), later));
+        assert_eq!(intent.in_doubt(later), Intent { at: later, ..intent });
     }
 }

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use objects::CompactString;
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::Registry;
 
 use crate::calls::OperationType;
 use crate::failure::Failure;
@@ -66,6 +68,16 @@ impl Metrics {
     /// Passes that have ended so far.
     pub fn passes(&self) -> u64 {
         self.outcomes.lock().values().sum()
+    }
+
+    /// As Prometheus reads it, for a process without a registry of its own.
+    pub fn text(self: &Arc<Self>) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(self.collector());
+        let mut text = String::new();
+        // Writing to a text does not fail.
+        let _ = encode(&mut text, &registry);
+        text
     }
 
     /// For the registry of the process.

@@ -48,20 +48,31 @@ fn inhabitants() -> Vec<(&'static str, &'static str, String)> {
 }
 
 /// Applies them in a control plane, and waits until they are there.
-fn inhabit(server: &Server) -> ControlPlane {
+fn inhabit(server: &Server, inhabitants: Vec<(&str, &str, String)>) -> ControlPlane {
     let plane = control_plane(server, "first");
-    for (service, kind, manifest) in inhabitants() {
+    for (service, kind, manifest) in inhabitants {
+        let kind = kind.to_lowercase();
         good(&plane, &["apply", "-f", "-"], &manifest);
         synced(&plane, &format!("{kind}.{service}.services.k8s.aws"), &format!("kept-{kind}"));
     }
     plane
 }
 
+/// Looks at an object until nothing is left to be done about it; it is over when one more look has begun.
+fn look_again(moto: &Moto, plane: &ControlPlane, resource: &str, name: &str) {
+    for moment in ["one", "two"] {
+        let before = moto.recorded().len();
+        let poke = format!("hangar.dev/reconcile={moment}");
+        good(plane, &["annotate", "--overwrite", resource, name, &poke], "");
+        eventually("another look", || (moto.recorded().len() > before).then_some(()));
+    }
+}
+
 #[test]
 fn what_is_there_is_written_down_and_taken_over_untouched() {
     let moto = Moto::start();
     let server = server(&moto);
-    let _first = inhabit(&server);
+    let _first = inhabit(&server, inhabitants());
     let second = control_plane(&server, "second");
     moto.record();
     for (service, kind, _) in inhabitants() {
@@ -73,20 +84,110 @@ fn what_is_there_is_written_down_and_taken_over_untouched() {
         let resource = format!("{kind}.{service}.services.k8s.aws");
         let adopted = synced(&second, &resource, &name);
         assert_eq!(adopted["metadata"]["annotations"]["services.k8s.aws/adopted"], "true", "{adopted:#}");
-        // Another look finds nothing to do either; it is over when one more has begun.
-        for moment in ["one", "two"] {
-            let before = moto.recorded().len();
-            let poke = format!("hangar.dev/reconcile={moment}");
-            good(&second, &["annotate", "--overwrite", &resource, &name, &poke], "");
-            eventually("another look", || (moto.recorded().len() > before).then_some(()));
-        }
+        look_again(&moto, &second, &resource, &name);
     }
     let seen = object(&second, "bucket", "kept-bucket");
     assert_eq!(seen["spec"]["versioning"], json!({"status": "Enabled"}));
     assert_eq!(moto.writes(), [""; 0]);
     // What cannot be listed is named.
-    let (_, aside) = import(&moto, "route53", "RecordSet");
-    assert!(aside.contains("route53 RecordSet: cannot be listed"), "{aside}");
+    let (_, aside) = import(&moto, "sns", "PlatformEndpoint");
+    assert!(aside.contains("sns PlatformEndpoint: cannot be listed"), "{aside}");
+}
+
+/// Resources that are listed below others, each after those.
+fn families() -> Vec<(&'static str, &'static str, String)> {
+    let of = |service: &'static str, kind: &'static str, spec: Value| {
+        let name = format!("kept-{}", kind.to_lowercase());
+        let manifest = resource(service, kind, &name, json!({}), spec);
+        (service, kind, manifest)
+    };
+    let from = |name: &str| json!({"from": {"name": name}});
+    let subnet = |name: &str, block: &str, zone: &str| {
+        let spec = json!({"cidrBlock": block, "vpcRef": from("kept-vpc"), "availabilityZone": zone});
+        resource("ec2", "Subnet", name, json!({}), spec)
+    };
+    let forward = json!([{"type": "forward", "targetGroupRef": from("kept-targetgroup")}]);
+    vec![
+        of("kms", "Key", json!({"description": "a parent"})),
+        of(
+            "kms",
+            "Grant",
+            json!({"keyRef": from("kept-key"), "operations": ["Encrypt"],
+                "granteePrincipal": "arn:aws:iam::123456789012:root"}),
+        ),
+        of("kms", "Alias", json!({"name": "alias/kept-alias", "targetKeyRef": from("kept-key")})),
+        of("sns", "Topic", json!({"name": "kept-topic"})),
+        of(
+            "sns",
+            "Subscription",
+            json!({"topicRef": from("kept-topic"), "protocol": "sqs",
+                "endpoint": "arn:aws:sqs:us-east-1:123456789012:q"}),
+        ),
+        of("eventbridge", "EventBus", json!({"name": "kept-eventbus"})),
+        of(
+            "eventbridge",
+            "Rule",
+            json!({"name": "kept-rule", "eventBusRef": from("kept-eventbus"),
+                "eventPattern": json!({"source": ["us"]}).to_string()}),
+        ),
+        of("route53", "HostedZone", json!({"name": "kept.example.com."})),
+        of(
+            "route53",
+            "RecordSet",
+            json!({"name": "www", "hostedZoneRef": from("kept-hostedzone"), "recordType": "A", "ttl": 60,
+                "resourceRecords": [{"value": "10.0.0.1"}]}),
+        ),
+        of("ec2", "VPC", json!({"cidrBlocks": ["10.0.0.0/16"]})),
+        ("ec2", "Subnet", subnet("kept-subnet", "10.0.1.0/24", "us-east-1a")),
+        ("ec2", "Subnet", subnet("other-subnet", "10.0.2.0/24", "us-east-1b")),
+        of(
+            "elbv2",
+            "TargetGroup",
+            json!({"name": "kept-targets", "protocol": "HTTP", "port": 80, "vpcRef": from("kept-vpc")}),
+        ),
+        of(
+            "elbv2",
+            "LoadBalancer",
+            json!({"name": "kept-balancer", "subnetRefs": [from("kept-subnet"), from("other-subnet")]}),
+        ),
+        of(
+            "elbv2",
+            "Listener",
+            json!({"loadBalancerRef": from("kept-loadbalancer"), "port": 80, "protocol": "HTTP", "defaultActions": forward}),
+        ),
+    ]
+}
+
+/// What is listed below another resource, and how it is seen that it is the right one.
+const CHILDREN: &[(&str, &str, &str, &str)] = &[
+    ("kms", "Grant", "/spec/granteePrincipal", "arn:aws:iam::123456789012:root"),
+    ("kms", "Alias", "/spec/name", "alias/kept-alias"),
+    ("sns", "Subscription", "/spec/endpoint", "arn:aws:sqs:us-east-1:123456789012:q"),
+    ("eventbridge", "Rule", "/spec/eventBusName", "kept-eventbus"),
+    ("route53", "RecordSet", "/spec/name", "www.kept.example.com."),
+    ("elbv2", "Listener", "/spec/protocol", "HTTP"),
+];
+
+#[test]
+fn children_are_found_through_their_parents() {
+    let moto = Moto::start();
+    let server = server(&moto);
+    let _first = inhabit(&server, families());
+    let second = control_plane(&server, "second");
+    moto.record();
+    for (service, kind, at, expected) in CHILDREN {
+        let (manifests, aside) = import(&moto, service, kind);
+        assert!(aside.contains(&format!("{service} {kind}: 1 found")), "{aside}\n{manifests}");
+        assert!(!aside.contains("not read"), "{aside}");
+        good(&second, &["apply", "-f", "-"], &manifests);
+        let resource = format!("{}.{service}.services.k8s.aws", kind.to_lowercase());
+        let name = good(&second, &["get", &resource, "-o", "jsonpath={.items[0].metadata.name}"], "");
+        let adopted = synced(&second, &resource, &name);
+        assert_eq!(adopted["metadata"]["annotations"]["services.k8s.aws/adopted"], "true", "{adopted:#}");
+        assert_eq!(adopted.pointer(at), Some(&json!(expected)), "{adopted:#}");
+        look_again(&moto, &second, &resource, &name);
+    }
+    assert_eq!(moto.writes(), [""; 0]);
 }
 
 fn actions(policy: &str) -> Vec<String> {

@@ -1,10 +1,13 @@
-//! Clouds behind control planes, as a person uses them: AWS against an emulator ([`aws`]), and a Terraform provider that
+//! Clouds behind control planes, as a person uses them: AWS against an emulator ([`aws`]), with a server that dies at any
+//! call ([`crashes`]), and a Terraform provider that
 //! others wrote the framework of ([`terraform`]), also by modules ([`modules`]).
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
 mod accounts;
 mod aws;
+mod chart;
+mod crashes;
 mod foresight;
 mod import;
 mod mistakes;

@@ -123,7 +123,7 @@ pub(super) fn updating_calls(
         }
     }
     if kind.rules.function.as_deref() == Some(records::FUNCTION) {
-        return records::update(&identified, &differences, kind);
+        return records::update(kind, &identified, &observed.note, &differences);
     }
     Ok(calls::update(kind, &scope, &differences))
 }

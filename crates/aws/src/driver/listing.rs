@@ -1,4 +1,5 @@
-//! What exists in an account, as objects that adopt it.
+//! What exists in an account, as objects that adopt it. What is only listed below another resource is asked for once for
+//! each of those.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,11 +13,11 @@ use provision::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{AwsConnection, AwsDriver, Subjected, reading, scope};
+use super::{AwsConnection, AwsDriver, Subjected, reading, records, scope};
 use crate::kinds::calls::{self, Planned};
 use crate::kinds::compare::is_empty;
-use crate::kinds::listing::Listing;
-use crate::kinds::{Home, KindFacts};
+use crate::kinds::listing::{Listing, Parent};
+use crate::kinds::{Home, KindFacts, KindsError, paths};
 use crate::rules::vocabulary::Key;
 
 /// What was found of a kind.
@@ -60,10 +61,38 @@ impl AwsDriver {
         kind: &'static KindFacts,
         region: &str,
     ) -> Result<Option<Existing>, Failure> {
-        let faulty = |error: crate::kinds::KindsError| Failure::terminal(error.to_string());
         let Some(listing) = Listing::of(kind).map_err(faulty)? else { return Ok(None) };
+        Survey::begin(self, kind, region).await?.all(&listing).await.map(Some)
+    }
+}
+
+fn faulty(error: KindsError) -> Failure {
+    Failure::terminal(error.to_string())
+}
+
+fn blank(kind: &KindFacts, region: &str) -> Value {
+    json!({
+        "apiVersion": format!("{}/v1alpha1", kind.group()), "kind": kind.kind,
+        "metadata": {"name": "imported", "namespace": "default", "annotations": {REGION: region}},
+        "spec": {}, "status": {},
+    })
+}
+
+/// A resource as it was read, and what it is found by.
+struct Seen {
+    fields: BTreeMap<String, String>,
+    /// `spec` and `status`, with the ARN where ACK has it.
+    object: Value,
+}
+
+impl<'a> Survey<'a> {
+    async fn begin(
+        driver: &'a AwsDriver,
+        kind: &'static KindFacts,
+        region: &'a str,
+    ) -> Result<Survey<'a>, Failure> {
         let resource = format!("{}.{}", kind.plural, kind.group());
-        let facts = self.facts(&resource);
+        let facts = driver.facts(&resource);
         let facts = facts.ok_or_else(|| Failure::terminal(format!("{resource} is not served")))?;
         let object = blank(kind, region);
         let reader = Reader::new(&Nothing, "", None);
@@ -74,20 +103,11 @@ impl AwsDriver {
             reader: &reader,
             now: jiff::Timestamp::now(),
         };
-        let connection = self.connect(&surroundings).await?;
+        let connection = driver.connect(&surroundings).await?;
         let bucket = Arc::new(Bucket::new(Pace::default()));
         let calls = Calls::new(bucket, Arc::new(Metrics::default()), kind.service);
-        let survey = Survey { driver: self, kind, facts, connection, calls, reader, region };
-        survey.all(&listing).await.map(Some)
+        Ok(Survey { driver, kind, facts, connection, calls, reader, region })
     }
-}
-
-fn blank(kind: &KindFacts, region: &str) -> Value {
-    json!({
-        "apiVersion": format!("{}/v1alpha1", kind.group()), "kind": kind.kind,
-        "metadata": {"name": "imported", "namespace": "default", "annotations": {REGION: region}},
-        "spec": {}, "status": {},
-    })
 }
 
 impl Survey<'_> {
@@ -107,62 +127,119 @@ impl Survey<'_> {
     }
 
     async fn all(&self, listing: &Listing<'_>) -> Result<Existing, Failure> {
-        let (blank, secrets) = (blank(self.kind, self.region), Secrets::default());
-        let subject = self.subject(&blank, &secrets);
-        let wanted = scope::wanted(&subject);
-        let request = wanted.scope(self.kind, None)?.request(listing.operation, &listing.send);
-        let planned = Planned { operation: listing.operation.to_owned(), request, ..Planned::default() };
-        let list = || reading::ask(self.kind, &subject, OperationType::ReadMany, &planned);
-        let reply = patiently(list).await?;
         let mut existing = Existing::default();
-        for item in listing.items(&reply) {
-            let learned = listing.identity(&item);
-            let mut object = blank.clone();
-            object["spec"] = Value::Object(learned.spec);
-            object["status"] = Value::Object(learned.status);
-            if let Some(arn) = &learned.arn {
-                object["status"]["ackResourceMetadata"] = json!({"arn": arn});
-            }
-            match self.one(object).await {
-                Ok(Some(object)) => existing.objects.push(object),
+        for object in self.listed(listing, &mut existing.unread).await? {
+            match self.one(&object).await {
+                Ok(Some(seen)) => existing.objects.push(self.manifest(&seen)?),
                 Ok(None) => {}
-                Err(failure) => existing.unread.push(format!("{item}: {failure}")),
+                Err(failure) => existing.unread.push(format!("{}: {failure}", identity(&object))),
             }
         }
         Ok(existing)
     }
 
-    /// The object that adopts one resource; none if it is gone meanwhile, or AWS's own.
-    async fn one(&self, object: Value) -> Result<Option<Value>, Failure> {
-        let fields = self.fields(&object)?;
+    /// What lists say of everything there is of the kind, as objects. What is below something that cannot be read is
+    /// left out, and `unread` says so.
+    async fn listed(&self, listing: &Listing<'_>, unread: &mut Vec<String>) -> Result<Vec<Value>, Failure> {
+        let blank = blank(self.kind, self.region);
+        let Some(parent) = &listing.parent else { return self.list(listing, &blank).await };
+        let mut objects = Vec::new();
+        for above in self.above(parent, unread).await? {
+            let mut blank = blank.clone();
+            blank["spec"][&parent.field] = above.as_str().into();
+            match self.list(listing, &blank).await {
+                Ok(listed) => objects.extend(listed),
+                Err(failure) => unread.push(format!("below {} {above}: {failure}", parent.kind.kind)),
+            }
+        }
+        Ok(objects)
+    }
+
+    /// What the resources of a parent are named by.
+    async fn above(&self, parent: &Parent, unread: &mut Vec<String>) -> Result<Vec<String>, Failure> {
+        let Some(listing) = Listing::of(parent.kind).map_err(faulty)? else { return Ok(Vec::new()) };
+        let survey = Survey::begin(self.driver, parent.kind, self.region).await?;
+        let mut names = Vec::new();
+        for object in Box::pin(survey.listed(&listing, unread)).await? {
+            match survey.one(&object).await {
+                Ok(seen) => {
+                    let name = seen.and_then(|seen| paths::take(&seen.object, &parent.target, &|_| None));
+                    names.extend(name.as_ref().and_then(Value::as_str).map(str::to_owned));
+                }
+                Err(failure) => {
+                    unread.push(format!("below {} {}: {failure}", parent.kind.kind, identity(&object)));
+                }
+            }
+        }
+        Ok(names)
+    }
+
+    /// One list: `blank` has what it is asked for by.
+    async fn list(&self, listing: &Listing<'_>, blank: &Value) -> Result<Vec<Value>, Failure> {
         let secrets = Secrets::default();
-        let subject = self.subject(&object, &secrets);
+        let subject = self.subject(blank, &secrets);
+        let wanted = scope::wanted(&subject);
+        let request = wanted.scope(self.kind, None)?.request(listing.operation, &listing.send);
+        let planned = Planned { operation: listing.operation.to_owned(), request, ..Planned::default() };
+        let list = || reading::ask(self.kind, &subject, OperationType::ReadMany, &planned);
+        let mut items = listing.items(&patiently(list).await?);
+        if self.kind.rules.function.as_deref() == Some(records::FUNCTION) {
+            items = records::listed(items);
+        }
+        let object = |item: &Value| {
+            let learned = listing.identity(item);
+            let mut object = blank.clone();
+            object["status"] = Value::Object(learned.status);
+            for (field, value) in learned.spec {
+                // What it was asked for by is told as it was asked.
+                if object["spec"].get(&field).is_none() {
+                    object["spec"][&field] = value;
+                }
+            }
+            if let Some(arn) = &learned.arn {
+                object["status"]["ackResourceMetadata"] = json!({"arn": arn});
+            }
+            object
+        };
+        Ok(items.iter().map(object).collect())
+    }
+
+    /// Reads one resource; none if it is gone meanwhile, or AWS's own.
+    async fn one(&self, object: &Value) -> Result<Option<Seen>, Failure> {
+        let fields = self.fields(object)?;
+        let secrets = Secrets::default();
+        let subject = self.subject(object, &secrets);
         let wanted = scope::wanted(&subject);
         let read = || reading::observe(self.kind, &subject, &wanted);
         let Some(found) = patiently(read).await? else { return Ok(None) };
         let observed = self.driver.observed(self.kind, &subject, found);
-        let seen = json!({"spec": observed.spec, "status": observed.status});
+        let mut seen = json!({"spec": observed.spec, "status": observed.status});
+        if let Some(arn) = &observed.arn {
+            scope::put(&mut seen, &["status", "ackResourceMetadata", "arn"], arn.as_str().into());
+        }
         let of_aws = OF_AWS.iter().any(|(service, kind, at, beginning)| {
             let text = seen.pointer(at).and_then(Value::as_str);
             (*service, *kind) == (self.kind.service, self.kind.kind)
                 && text.is_some_and(|text| text.starts_with(beginning))
         });
-        if of_aws {
-            return Ok(None);
-        }
+        Ok((!of_aws).then_some(Seen { fields, object: seen }))
+    }
+
+    /// The object that adopts a resource.
+    fn manifest(&self, Seen { fields, object: seen }: &Seen) -> Result<Value, Failure> {
         let mut object = json!({
-            "apiVersion": object["apiVersion"], "kind": object["kind"],
-            "metadata": {"name": name(&fields, &seen["spec"]), "annotations": {
+            "apiVersion": format!("{}/v1alpha1", self.kind.group()), "kind": self.kind.kind,
+            "metadata": {"name": name(fields, &seen["spec"]), "annotations": {
                 ADOPTION_POLICY: "adopt", ADOPTION_FIELDS: json!(fields).to_string(), REGION: self.region,
                 // Whoever takes the object away again does not mean what it found.
                 DELETION_POLICY: "retain",
             }},
         });
         // A field that is required and that no read shows is AWS's to know; without a spec, nothing is required.
-        if let Some(spec) = self.whole(&fields, &seen["spec"])? {
+        if let Some(spec) = self.whole(fields, &seen["spec"])? {
             object["spec"] = Value::Object(spec);
         }
-        Ok(Some(object))
+        Ok(object)
     }
 
     /// What was read, without what is empty; none if a field that is required is missing.
@@ -171,7 +248,7 @@ impl Survey<'_> {
         fields: &BTreeMap<String, String>,
         spec: &Value,
     ) -> Result<Option<Map<String, Value>>, Failure> {
-        let plan = self.kind.plan().map_err(|error| Failure::terminal(error.to_string()))?;
+        let plan = self.kind.plan().map_err(faulty)?;
         let mut spec = spec.as_object().cloned().unwrap_or_default();
         spec.retain(|_, value| !is_empty(value));
         let needed = plan.fields().iter().filter(|field| field.home == Home::Spec && field.required);
@@ -192,7 +269,7 @@ impl Survey<'_> {
     /// The least by which the resource is found: what reading it needs, and what the rules say identifies it.
     fn fields(&self, object: &Value) -> Result<BTreeMap<String, String>, Failure> {
         let rules = self.kind.rules;
-        let plan = self.kind.plan().map_err(|error| Failure::terminal(error.to_string()))?;
+        let plan = self.kind.plan().map_err(faulty)?;
         let read = |object: &Value| -> Result<Option<Planned>, Failure> {
             let secrets = Secrets::default();
             let wanted = scope::wanted(&self.subject(object, &secrets));
@@ -222,6 +299,11 @@ impl Survey<'_> {
         }
         Ok(fields)
     }
+}
+
+/// What a list says of a resource, for people.
+fn identity(object: &Value) -> &Value {
+    if is_empty(&object["spec"]) { &object["status"] } else { &object["spec"] }
 }
 
 /// Takes a member away if the resource is read in the same way without it.

@@ -14,6 +14,10 @@ use crate::kinds::{Home, KindFacts};
 pub(super) const FUNCTION: &str = "route53_record_set";
 const CHANGE: &str = "ChangeResourceRecordSets";
 const LIST: &str = "ListResourceRecordSets";
+/// Where an answer has the name with that of its zone.
+const FULL_NAME: &str = "FullName";
+/// A star in names, as lists show it.
+const STAR: &str = "\\052";
 
 fn text<'a>(wanted: &'a Wanted, field: &str) -> &'a str {
     wanted.object["spec"].get(field).and_then(Value::as_str).unwrap_or_default()
@@ -69,7 +73,7 @@ pub(super) async fn read(
         let is = |member: &str, value: &str| {
             record.get(member).and_then(Value::as_str).unwrap_or_default() == value
         };
-        let listed = record.get("Name").and_then(Value::as_str).unwrap_or_default().replace("\\052", "*");
+        let listed = record.get("Name").and_then(Value::as_str).unwrap_or_default().replace(STAR, "*");
         listed.eq_ignore_ascii_case(&name)
             && is("Type", text(wanted, "recordType"))
             && is("SetIdentifier", identifier)
@@ -83,8 +87,25 @@ pub(super) async fn read(
             members.insert("RecordType".to_owned(), kind);
             members.insert("HostedZoneId".to_owned(), text(wanted, "hostedZoneID").into());
         }
-        (LIST.to_owned(), json!({"ResourceRecordSets": [record]}))
+        (LIST.to_owned(), json!({"ResourceRecordSets": [record], FULL_NAME: name}))
     }))
+}
+
+/// Records of a zone as objects name them. Those that AWS makes with the zone itself are left out.
+pub(super) fn listed(mut items: Vec<Value>) -> Vec<Value> {
+    let of_zone = items.iter().find(|item| item["Type"] == "SOA").map(|item| item["Name"].clone());
+    items.retain(|item| {
+        let made_with_it = item["Type"] == "SOA" || item["Type"] == "NS";
+        !(made_with_it && Some(&item["Name"]) == of_zone.as_ref())
+    });
+    for members in items.iter_mut().filter_map(Value::as_object_mut) {
+        let kind = members.remove("Type").unwrap_or_default();
+        members.insert("RecordType".to_owned(), kind);
+        if let Some(Value::String(name)) = members.get_mut("Name") {
+            *name = name.replace(STAR, "*");
+        }
+    }
+    items
 }
 
 /// The record that the object wants, in AWS's words.
@@ -131,14 +152,15 @@ pub(super) async fn create(
 }
 
 pub(super) fn update(
-    wanted: &Wanted,
-    differences: &[FieldChange],
     kind: &KindFacts,
+    wanted: &Wanted,
+    note: &Note,
+    differences: &[FieldChange],
 ) -> Result<Vec<Planned>, Failure> {
     if differences.is_empty() {
         return Ok(Vec::new());
     }
-    let name = text(wanted, "name");
+    let name = note.reply.get(FULL_NAME).and_then(Value::as_str).unwrap_or_else(|| text(wanted, "name"));
     let planned = change(wanted, "UPSERT", record_set(kind, &wanted.object, name)?);
     Ok(vec![Planned { serves: differences.iter().map(|change| change.word.clone()).collect(), ..planned }])
 }
@@ -156,5 +178,21 @@ pub(super) async fn delete(
         Ok(_) => Ok(Deleted::Gone),
         Err(failure) if failure.is_not_found() => Ok(Deleted::Gone),
         Err(failure) => Err(failure),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_that_somebody_made() {
+        let record = |name: &str, kind: &str| json!({"Name": name, "Type": kind});
+        let items = ["NS", "SOA", "A"].map(|kind| record("example.com.", kind)).into_iter();
+        let items = items.chain([record("below.example.com.", "NS"), record("\\052.example.com.", "A")]);
+        let listed = listed(items.collect());
+        let named = |one: &Value| format!("{} {}", one["RecordType"], one["Name"]).replace('"', "");
+        let listed: Vec<String> = listed.iter().map(named).collect();
+        assert_eq!(listed, ["A example.com.", "NS below.example.com.", "A *.example.com."]);
     }
 }

@@ -1,4 +1,7 @@
 //! Everything that an account has of a kind: the call that lists it, and what an item of its answer says of an object.
+//!
+//! Some kinds are only listed below another resource, such as grants of a key. Which one that is follows from the
+//! references of the kind: the field that the call needs can be given by naming an object, and its kind is the parent.
 
 use serde_json::{Map, Value};
 
@@ -17,34 +20,76 @@ pub struct Listing<'a> {
     /// What is sent, as in rules.
     pub send: Value,
     take: Option<&'a str>,
+    /// Where there is one, every resource of it has a list of its own.
+    pub parent: Option<Parent>,
+}
+
+/// The kind whose resources others are listed below.
+#[derive(Debug)]
+pub struct Parent {
+    pub kind: &'static KindFacts,
+    /// The field of the spec that names it.
+    pub field: String,
+    /// Where what it is named by stands in it, such as `status.keyID`.
+    pub target: String,
 }
 
 impl<'a> Listing<'a> {
-    /// None where an account cannot be asked for all of a kind: no operation lists it, or only that of some other
-    /// resource which would have to be known first.
+    /// None where an account cannot be asked for all of a kind: no operation lists it, or only with something that nobody
+    /// knows beforehand.
     pub fn of(kind: &'a KindFacts) -> Result<Option<Listing<'a>>, KindsError> {
         let translator = kind.translator()?;
         let rules = kind.rules;
-        let listing = match (&rules.listing, &rules.operations.list) {
-            _ if rules.function.is_some() => return Ok(None),
-            (Some(call), _) => Listing {
-                kind,
-                translator,
-                operation: &call.call.value,
-                send: call.send.clone(),
-                take: call.take.as_deref(),
-            },
-            (None, Some(operation)) => {
+        let (operation, send, take) = match (&rules.listing, &rules.operations.list) {
+            (Some(call), _) => (call.call.value.as_str(), call.send.clone(), call.take.as_deref()),
+            // What a function looks up in a list of its own is not all that there is.
+            (None, Some(operation)) if rules.function.is_none() => {
                 let constants = rules.constants.get(&operation.value).map(|told| told.value.clone());
                 let send = Value::Object(constants.unwrap_or_default().into_iter().collect());
-                Listing { kind, translator, operation: &operation.value, send, take: None }
+                (operation.value.as_str(), send, None)
             }
-            (None, None) => return Ok(None),
+            _ => return Ok(None),
         };
-        let input = Site::input(translator.plan.model(), listing.operation);
-        let needs = input.into_iter().flat_map(|input| input.shape.members()).filter(|one| one.is_required());
-        let whole = needs.into_iter().all(|member| listing.send.get(member.name()).is_some());
-        Ok(whole.then_some(listing))
+        let mut listing = Listing { kind, translator, operation, send, take, parent: None };
+        Ok(listing.is_made_whole()?.then_some(listing))
+    }
+
+    /// Adds what the call needs beyond what the rules send, and finds the parent; whether it can be made then.
+    fn is_made_whole(&mut self) -> Result<bool, KindsError> {
+        let mut send = self.send.as_object().cloned().unwrap_or_default();
+        let input = Site::input(self.translator.plan.model(), self.operation);
+        let members = input.into_iter().flat_map(|input| input.shape.members());
+        for member in members.filter(|member| member.is_required()) {
+            if !send.contains_key(member.name()) {
+                let Some(field) = self.translator.field_of(self.operation, member.name()) else {
+                    return Ok(false);
+                };
+                send.insert(member.name().to_owned(), format!("$spec.{}", field.name).into());
+            }
+        }
+        let words = send.values().filter_map(Value::as_str);
+        let named =
+            words.filter_map(|word| word.strip_prefix("$spec.")).map(|path| path.trim_end_matches("|last"));
+        match named.collect::<Vec<_>>().as_slice() {
+            [] => {}
+            [field] => {
+                let Some(parent) = self.parent(field)? else { return Ok(false) };
+                self.parent = Some(parent);
+            }
+            _ => return Ok(false),
+        }
+        self.send = Value::Object(send);
+        Ok(true)
+    }
+
+    /// The kind that a field names objects of, if all of that can be listed.
+    fn parent(&self, field: &str) -> Result<Option<Parent>, KindsError> {
+        let place = format!("spec.{field}");
+        let told = self.kind.references()?.into_iter().find(|told| told.field == place);
+        let Some(told) = told else { return Ok(None) };
+        let Some(kind) = super::find(&told.service, &told.kind) else { return Ok(None) };
+        let is_listed = Listing::of(kind)?.is_some();
+        Ok(is_listed.then(|| Parent { kind, field: field.to_owned(), target: told.target }))
     }
 
     /// The items of an answer, each a structure.
@@ -147,6 +192,8 @@ mod tests {
         check("s3", "Bucket", json!({"Buckets": [{"Name": "b"}]}), json!({"name": "b"}), json!({}), None);
         check("sqs", "Queue", json!({"QueueUrls": ["u"]}), json!({}), json!({"queueURL": "u"}), None);
         check("dynamodb", "Table", json!({"TableNames": ["t"]}), json!({"tableName": "t"}), json!({}), None);
+        let aliases = json!({"Aliases": [{"Name": "live", "FunctionVersion": "1"}]});
+        check("lambda", "Alias", aliases, json!({"name": "live", "functionVersion": "1"}), json!({}), None);
         let topics = json!({"Topics": [{"TopicArn": "a"}]});
         check("sns", "Topic", topics, json!({}), json!({"topicARN": "a"}), Some("a"));
         check("iam", "Role", json!({"Roles": [{"RoleName": "r"}]}), json!({"name": "r"}), json!({}), None);
@@ -169,12 +216,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_listed_below_what() {
+        let check = |service, kind, above: Option<(&str, &str, &str)>, send: Value| {
+            let listing = Listing::of(find(service, kind).unwrap()).unwrap().unwrap();
+            let parent = listing.parent.as_ref();
+            let parent =
+                parent.map(|parent| (parent.kind.kind, parent.field.as_str(), parent.target.as_str()));
+            assert_eq!((parent, listing.send), (above, send), "{service} {kind}");
+        };
+        check("ec2", "Subnet", None, json!({}));
+        check("kms", "Alias", None, json!({}));
+        check("sns", "Subscription", None, json!({}));
+        let key = Some(("Key", "keyID", "status.keyID"));
+        check("kms", "Grant", key, json!({"KeyId": "$spec.keyID"}));
+        let function = Some(("Function", "functionName", "spec.name"));
+        check("lambda", "Alias", function, json!({"FunctionName": "$spec.functionName"}));
+        let bus = Some(("EventBus", "eventBusName", "spec.name"));
+        check("eventbridge", "Rule", bus, json!({"EventBusName": "$spec.eventBusName"}));
+        let balancer = Some(("LoadBalancer", "loadBalancerARN", "status.ackResourceMetadata.arn"));
+        check("elbv2", "Listener", balancer, json!({"LoadBalancerArn": "$spec.loadBalancerARN"}));
+        let zone = Some(("HostedZone", "hostedZoneID", "status.id"));
+        check("route53", "RecordSet", zone, json!({"HostedZoneId": "$spec.hostedZoneID|last"}));
+    }
+
+    #[test]
     fn what_cannot_be_listed() {
         let listable = |service, kind| Listing::of(find(service, kind).unwrap()).unwrap().is_some();
-        assert!(!listable("kms", "Grant"), "grants are listed by key");
-        assert!(!listable("route53", "RecordSet"));
         assert!(!listable("iam", "ServiceLinkedRole"));
+        assert!(!listable("sns", "PlatformEndpoint"), "no operation of its rules lists it");
         let count = all().iter().filter(|kind| Listing::of(kind).unwrap().is_some()).count();
-        assert!(count > 150, "only {count} kinds are listable");
+        assert!(count > 170, "only {count} kinds are listable");
     }
 }

@@ -4,18 +4,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
-#[path = "../support/emulator.rs"]
-#[allow(dead_code, reason = "other tests start other emulators")]
-mod emulator;
-#[path = "../support/proxy.rs"]
-#[allow(dead_code, reason = "other tests script it")]
-mod proxy;
 #[path = "../support/world.rs"]
 #[allow(dead_code, reason = "other tests ask for other things")]
 mod world;
 
+use std::time::Duration;
+
+use emulators::Fault;
 use serde_json::{Value, json};
-use world::{World, condition};
+use world::{Tuning, World, condition};
 
 const BUCKET: (&str, &str) = ("s3", "Bucket");
 const QUEUE: (&str, &str) = ("sqs", "Queue");
@@ -296,5 +293,22 @@ async fn what_is_there_is_adopted_or_refused() {
     world.gone(ROLE, "taken").await;
     let there: Value = world.call("iam", "GetRole", json!({"RoleName": "taken"})).await.unwrap();
     assert_eq!(there["Role"]["RoleName"], "taken");
+    world.stop().await;
+}
+
+/// A service that takes longer than we wait makes what nobody waits for any more. Doubt lasts from when the call was given
+/// up, not from when it began: until then lists are not believed that do not show it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_made_late() {
+    let (timeout, lag) = (Duration::from_millis(3_000), Duration::from_millis(2_500));
+    let world = World::tuned(&[KEY], Tuning { timeout, lag, ..Tuning::default() }).await;
+    let late = Fault::Late(Duration::from_millis(4_000));
+    world.proxy.arm_service("kms", late, 0, true);
+    world.create(KEY, "late", json!({}), json!({"description": "late"})).await;
+    let made = world.settled(KEY, "late").await;
+    assert_eq!(world.count("kms", "ListKeys", "/Keys").await, 1, "{made:#}");
+    world.delete(KEY, "late").await;
+    world.gone(KEY, "late").await;
+    assert_eq!(world.count("kms", "ListKeys", "/Keys").await, 0);
     world.stop().await;
 }

@@ -8,10 +8,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
 mod calamities;
-#[path = "../support/emulator.rs"]
-mod emulator;
-#[path = "../support/proxy.rs"]
-mod proxy;
 mod stories;
 mod story;
 #[path = "../support/world.rs"]
@@ -21,13 +17,13 @@ mod world;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use ::emulators::{Emulator, Program};
 use aws::kinds::{KindFacts, Level};
 use futures::FutureExt;
 use libtest_mimic::{Arguments, Trial};
 use tokio::runtime::Runtime;
 
 use crate::calamities::Calamity;
-use crate::emulator::{Emulator, Program};
 use crate::stories::{CHAPTERS, Chapter};
 use crate::world::{Tuning, World};
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::emulator::Program;
 use crate::story::Story;
+use ::emulators::Program;
 
 /// The ARN of the object itself.
 const ARN: &str = "$self.status.ackResourceMetadata.arn";
@@ -337,13 +337,16 @@ fn networks() -> Vec<Story> {
     let record = Story::new(
         "route53",
         "RecordSet",
-        json!({"name": "$name.example.com.", "hostedZoneID": "$needs.0.status.id", "recordType": "A", "ttl": 60,
+        json!({"name": "$name", "hostedZoneID": "$needs.0.status.id", "recordType": "A", "ttl": 60,
             "resourceRecords": [{"value": "10.0.0.1"}]}),
     )
     .then(json!({"resourceRecords": [{"value": "10.0.0.2"}]}))
     .then(json!({"ttl": 90}))
-    .drifts("ChangeResourceRecordSets", json!({"HostedZoneId": "$needs.0.status.id|last",
-        "ChangeBatch": {"Changes": [{"Action": "UPSERT", "ResourceRecordSet": address_of(30)}]}}))
+    .drifts(
+        "ChangeResourceRecordSets",
+        json!({"HostedZoneId": "$needs.0.status.id|last",
+        "ChangeBatch": {"Changes": [{"Action": "UPSERT", "ResourceRecordSet": address_of(30)}]}}),
+    )
     .after(Story::new("route53", "HostedZone", json!({"name": "example.com."})));
     let balancer = Story::new(
         "elbv2",

@@ -7,8 +7,8 @@ use aws::kinds::{self, KindFacts};
 use provision::dialect::ack;
 use serde_json::{Map, Value, json};
 
-use crate::proxy::Call;
 use crate::world::{Kind, World, condition};
+use ::emulators::Call;
 
 /// What is tried with a kind.
 #[derive(Clone)]
@@ -140,7 +140,7 @@ impl Story {
         let metadata = &object["status"]["ackResourceMetadata"];
         let we = world.call("sts", "GetCallerIdentity", json!({})).await.unwrap();
         assert_eq!(metadata["ownerAccountID"], we["Account"]);
-        assert_eq!(metadata["region"], crate::world::REGION);
+        assert_eq!(metadata["region"], ::emulators::REGION);
         let known = self.identity(object);
         assert!(!known.is_empty(), "nothing says what was made: {object:#}");
         assert_eq!(condition(object, "Ready").as_deref(), Some("True"));

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Config, Engine as Server};
-use aws::client::{CallError, Client, Http};
+use aws::client::{CallError, Http};
 use aws::credentials::Provider;
 use aws::driver::{AwsDriver, Settings};
-use aws::{crd, endpoint, kinds, model};
+use aws::{crd, endpoint, kinds};
+use emulators::{Account, Call, Emulator, Program, Proxy, REGION};
 use http::{Method, Request};
 use parking_lot::Mutex;
 use provision::dialect::ack::place::Defaults;
@@ -21,11 +22,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::emulator::{Emulator, Program};
-use crate::proxy::{Call, Proxy};
-
 const PATIENCE: Duration = Duration::from_secs(60);
-pub const REGION: &str = "eu-west-1";
 
 /// A service and a kind of it.
 pub type Kind = (&'static str, &'static str);
@@ -37,17 +34,19 @@ pub struct Tuning {
     pub timeout: Duration,
     /// How often settled resources are looked at.
     pub interval: Duration,
+    /// How long lists may lag behind; emulators show at once what was made.
+    pub lag: Duration,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { timeout: Duration::from_secs(60), interval: Duration::from_secs(3_600) }
+        Tuning { timeout: Duration::from_secs(60), interval: Duration::from_secs(3_600), lag: Duration::ZERO }
     }
 }
 
 pub struct World {
-    /// For looking at AWS, and changing it, behind the driver's back and past the proxy.
-    pub aws: Client,
+    /// Behind the driver's back.
+    account: Account,
     pub proxy: Proxy,
     kube: kube::Client,
     fleet: Arc<InProcessFleet>,
@@ -59,19 +58,17 @@ pub struct World {
     _directory: TempDir,
 }
 
-fn client(url: &str) -> Client {
-    let settings = endpoint::Settings { url: Some(url.to_owned()), ..Default::default() };
-    let http = Arc::new(Http::new(Duration::from_secs(60)).unwrap());
-    Client::new(http, Provider::given("test", "test", None), REGION, settings)
-}
-
 impl World {
     /// With a moto of its own.
     pub async fn new(of_kinds: &[Kind]) -> World {
+        World::tuned(of_kinds, Tuning::default()).await
+    }
+
+    pub async fn tuned(of_kinds: &[Kind], tuning: Tuning) -> World {
         let emulator = Emulator::start(Program::Moto);
         let emulator =
             emulator.expect("moto_server cannot be used: cargo xtask test --tools-only installs it");
-        World::at(Arc::new(emulator), of_kinds, Tuning::default()).await
+        World::at(Arc::new(emulator), of_kinds, tuning).await
     }
 
     pub async fn at(emulator: Arc<Emulator>, of_kinds: &[Kind], tuning: Tuning) -> World {
@@ -86,7 +83,7 @@ impl World {
         let services: BTreeSet<&str> = of_kinds.iter().map(|(service, _)| *service).collect();
         let services: Vec<&str> = services.into_iter().collect();
         let world = World {
-            aws: client(emulator.url()),
+            account: Account::at(emulator.url()),
             proxy: Proxy::start(emulator.url(), &services).await,
             kube,
             fleet,
@@ -111,8 +108,7 @@ impl World {
         let settings = Settings {
             endpoints: endpoint::Settings { url: Some(self.proxy.url()), ..Default::default() },
             defaults: Defaults { region: REGION.into(), ..Defaults::default() },
-            // Emulators show at once what was made.
-            lag: Duration::ZERO,
+            lag: self.tuning.lag,
             ..Settings::default()
         };
         let http = Arc::new(Http::new(self.tuning.timeout).unwrap());
@@ -194,7 +190,12 @@ impl World {
 
     /// A call to AWS, as anybody could make it.
     pub async fn call(&self, service: &str, operation: &str, input: Value) -> Result<Value, CallError> {
-        self.aws.call(model::service(service).unwrap(), operation, &input).await
+        self.account.call(service, operation, input).await
+    }
+
+    /// How many resources a list of AWS shows.
+    pub async fn count(&self, service: &str, list: &str, at: &str) -> usize {
+        self.account.count(service, list, at).await
     }
 
     pub async fn until(&self, kind: Kind, name: &str, what: &str, holds: impl AsyncFn(&World) -> bool) {
@@ -261,16 +262,27 @@ impl World {
         }
     }
 
-    /// Has an object looked at again and again, as somebody would who does not want to wait for the next look.
+    /// Has an object looked at again and again, as somebody would who does not want to wait for the next look: as soon as
+    /// a look is over that did not settle it.
     async fn hurry(&self, kind: Kind, name: &str) {
+        let mut seen = self.metrics.passes();
         loop {
-            tokio::time::sleep(Duration::from_millis(400)).await;
-            let annotations = json!({policies::RECONCILE: jiff::Timestamp::now().to_string()});
-            let patch = json!({"metadata": {"annotations": annotations}});
-            // It may be gone by now.
-            let _ = self
-                .send(Method::PATCH, &Self::path(kind, name), "application/merge-patch+json", &patch)
-                .await;
+            let idle = async {
+                while self.metrics.passes() == seen {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            };
+            let _ = tokio::time::timeout(Duration::from_millis(400), idle).await;
+            seen = self.metrics.passes();
+            if self.get(kind, name).await.is_some_and(|object| !is_settled(&object)) {
+                let annotations = json!({policies::RECONCILE: jiff::Timestamp::now().to_string()});
+                let patch = json!({"metadata": {"annotations": annotations}});
+                let content = "application/merge-patch+json";
+                // It may be gone by now.
+                let _ = self.send(Method::PATCH, &Self::path(kind, name), content, &patch).await;
+            }
+            // Not more often than an account can bear.
+            tokio::time::sleep(Duration::from_millis(30)).await;
         }
     }
 

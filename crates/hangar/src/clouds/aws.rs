@@ -51,6 +51,9 @@ pub struct AwsOptions {
     /// The seconds that a request may take [default: 60]
     #[arg(long, value_name = "SECONDS")]
     pub http_client_timeout: Option<u64>,
+    /// The seconds for which AWS's lists may not show what was made; 0 for an emulator [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    pub aws_listing_lag: Option<u64>,
     /// A tag for everything that is made, KEY=VALUE with ACK's variables; instead of the usual ones
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
     pub resource_tags: Vec<String>,
@@ -102,6 +105,7 @@ impl AwsOptions {
                 || other.aws_endpoint_use_path_style,
             aws_own_credentials_only: self.aws_own_credentials_only || other.aws_own_credentials_only,
             http_client_timeout: self.http_client_timeout.or(other.http_client_timeout),
+            aws_listing_lag: self.aws_listing_lag.or(other.aws_listing_lag),
             resource_tags: list(self.resource_tags, other.resource_tags),
             deletion_policy: self.deletion_policy.or(other.deletion_policy),
             watch_namespace: list(self.watch_namespace, other.watch_namespace),
@@ -190,6 +194,7 @@ impl AwsOptions {
             settings.tags = parsed.context("--resource-tags")?;
         }
         settings.shared = !self.aws_own_credentials_only;
+        settings.lag = self.aws_listing_lag.map_or(settings.lag, Duration::from_secs);
         settings.kinds = self.kinds()?;
         settings.intervals = self.intervals()?;
         Ok(settings)
@@ -338,6 +343,8 @@ fn fingerprint(name: &str) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -354,6 +361,23 @@ mod tests {
         check("https://emulator", false, true);
         check("emulator", false, false);
         check("", true, false);
+    }
+
+    /// The chart gives the operator rights to every group, and has the version of the program.
+    #[test]
+    fn the_chart_knows_all_groups() {
+        let chart = |path: &str| {
+            let path = format!("{}/../../charts/hangar-aws/{path}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+        };
+        let told = chart("templates/rbac.yaml");
+        let told: BTreeSet<&str> = told.lines().filter_map(|line| line.strip_prefix("  - ")).collect();
+        let served: BTreeSet<String> = kinds::all().iter().map(KindFacts::group).collect();
+        let served = served.iter().map(String::as_str).chain([kinds::GROUP_SUFFIX]).collect();
+        assert_eq!(told, served);
+        let version = env!("CARGO_PKG_VERSION");
+        assert!(chart("Chart.yaml").contains(&format!("appVersion: {version}\n")));
+        assert!(chart("values.yaml").contains(&format!("  tag: {version}\n")));
     }
 
     #[test]

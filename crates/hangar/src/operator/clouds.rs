@@ -6,6 +6,7 @@ use anyhow::Context;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
+use provision::Metrics;
 use runtime::RemoteFleet;
 use serde_json::json;
 use tenancy::kubernetes::manifests;
@@ -27,6 +28,7 @@ pub async fn start(
     client: &kube::Client,
     aws: &AwsOptions,
     providers: &TerraformOptions,
+    metrics: &Arc<Metrics>,
     stop: CancellationToken,
 ) -> anyhow::Result<Option<Running>> {
     if !aws.wanted() && providers.terraform_plugin_dir.is_none() {
@@ -34,7 +36,8 @@ pub async fn start(
     }
     let key = key(client).await?;
     let of_terraform = terraform::start(client, providers, &key, stop.clone()).await?;
-    let of_aws = start_aws(client, aws, key, stop).await?;
+    let shared = Shared { metrics: metrics.clone(), ..Shared::new(key) };
+    let of_aws = start_aws(client, aws, &shared, stop).await?;
     let all: Vec<Running> = of_aws.into_iter().chain(of_terraform).collect();
     Ok((!all.is_empty()).then(|| controlling::together(all)))
 }
@@ -42,10 +45,10 @@ pub async fn start(
 async fn start_aws(
     client: &kube::Client,
     aws: &AwsOptions,
-    key: [u8; 32],
+    shared: &Shared,
     stop: CancellationToken,
 ) -> anyhow::Result<Option<Running>> {
-    let Some(cloud) = aws.set_up(&Shared::new(key)).await? else { return Ok(None) };
+    let Some(cloud) = aws.set_up(shared).await? else { return Ok(None) };
     manifests::apply(client, &cloud.definitions()?).await.context("kinds cannot be defined")?;
     tracing::info!(cloud = cloud.name(), "its kinds are defined");
     let fleet = Arc::new(RemoteFleet::new(HOSTING, client.clone()));

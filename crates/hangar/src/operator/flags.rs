@@ -52,14 +52,17 @@ pub struct OperatorOptions {
     #[arg(long)]
     pub make_postgresql_password: bool,
     /// Do nothing while another operator of this cluster does: the one that holds the Lease works, the others wait
-    #[arg(long)]
+    #[arg(long, alias = "enable-leader-election")]
     pub leader_elect: bool,
     /// The namespace of that Lease
-    #[arg(long, value_name = "NAMESPACE", default_value = tenancy::names::SYSTEM_NAMESPACE)]
+    #[arg(long, alias = "leader-election-namespace", value_name = "NAMESPACE", default_value = tenancy::names::SYSTEM_NAMESPACE)]
     pub leader_elect_namespace: String,
     /// Where to say whether it is well: /healthz and /readyz [default: nowhere]
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, alias = "healthz-addr", value_name = "HOST:PORT")]
     pub health_probe_bind_address: Option<SocketAddr>,
+    /// Where to say what AWS was asked, under ACK's names: /metrics [default: nowhere]
+    #[arg(long, alias = "metrics-addr", value_name = "HOST:PORT")]
+    pub metrics_bind_address: Option<SocketAddr>,
     #[command(flatten)]
     pub logging: logs::Options,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use objects::{Value, meta};
 use serde_json::{Map, json};
 
@@ -73,7 +73,7 @@ impl<D: Driver> Pass<'_, D> {
         };
         self.begin(beginning).await?;
         let intent = match &self.intent {
-            Some(open) => open.next_try(),
+            Some(open) => open.next_try(self.now),
             None => Intent::new(Action::Create, &self.object, self.now),
         };
         let mut finalizers: Vec<Value> = meta::list(&self.object, "finalizers").to_vec();
@@ -103,8 +103,15 @@ impl<D: Driver> Pass<'_, D> {
                 Err(Failure::waiting(LAGGING, format!("{failure}; it may be what an earlier try made"))
                     .into())
             }
+            Err(failure) if failure.ambiguous => {
+                // A service that did not answer in time may still be at it.
+                let doubtful = intent.in_doubt(Timestamp::now());
+                let annotations = json!({intent::ANNOTATION: doubtful.to_annotation()});
+                self.write(json!({"metadata": {"annotations": annotations}})).await?;
+                Err(failure.into())
+            }
             // What goes is made again only to find what may be there: whether it is, a refusal does not tell.
-            Err(failure) if failure.ambiguous || self.deleting() => Err(failure.into()),
+            Err(failure) if self.deleting() => Err(failure.into()),
             Err(failure) if failure.class == Class::Exists && (2..TRIES).contains(&intent.tries) => {
                 Err(Failure::waiting(LAGGING, format!("{failure}; it may be what an earlier try made"))
                     .into())

@@ -14,6 +14,7 @@ use crate::dialect::ack::{Ack, Gates};
 use crate::driver::Surroundings;
 use crate::facts::Facts;
 use crate::failure::Failure;
+use crate::intent::{self, Action, Intent};
 use crate::reading::{Reader, Source};
 
 struct Objects(BTreeMap<(String, String), Value>);
@@ -73,7 +74,12 @@ const OWNER: &str = "services.k8s.aws/owner-account-id";
 
 #[tokio::test]
 async fn regions() {
-    let recorded = |region: &str| json!({"status": {"ackResourceMetadata": {"region": region}}});
+    let tried = |region: &str| json!({"status": {"ackResourceMetadata": {"region": region}}});
+    let recorded = |region: &str| {
+        let mut object = tried(region);
+        object["metadata"] = json!({"finalizers": ["f"]});
+        object
+    };
     assert_eq!(place(World::default()).await.unwrap().region, "eu-west-1");
     let namespace =
         json!({"services.k8s.aws/default-region": "eu-north-1", "services.k8s.aws/endpoint-url": "http://x"});
@@ -91,6 +97,13 @@ async fn regions() {
     );
     let moved = place(World { object: recorded("us-east-1"), ..World::default() }).await.unwrap_err();
     assert!(moved.message.contains("cannot be moved"), "{moved}");
+    let mut doubtful = recorded("nowhere-1");
+    doubtful["metadata"]["annotations"][intent::ANNOTATION] =
+        Intent::new(Action::Create, &doubtful, Timestamp::UNIX_EPOCH).to_annotation();
+    let doubtful = place(World { object: doubtful, ..World::default() }).await.unwrap_err();
+    assert!(doubtful.message.contains(intent::ANNOTATION), "{doubtful}");
+    let put_right = place(World { object: tried("nowhere-1"), ..World::default() }).await.unwrap();
+    assert_eq!(put_right.region, "eu-west-1", "nothing was made where it was tried first");
 }
 
 #[tokio::test]
@@ -117,7 +130,10 @@ async fn accounts_and_roles() {
     let found = place(World { namespace: owner, map, gates, ..World::default() }).await.unwrap();
     assert_eq!(found.account, "444444444444");
     assert_eq!(found.selected.unwrap().selector, "s");
-    let object = json!({"status": {"ackResourceMetadata": {"ownerAccountID": "999999999999"}}});
+    let mut object = json!({"status": {"ackResourceMetadata": {"ownerAccountID": "999999999999"}}});
+    let put_right = place(World { object: object.clone(), ..World::default() }).await.unwrap();
+    assert_eq!(put_right.account, "111111111111", "nothing was made with the credentials of before");
+    object["metadata"] = json!({"finalizers": ["f"]});
     let moved = place(World { object, ..World::default() }).await.unwrap_err();
     assert!(moved.code == "IAMRoleNotAvailable", "another account needs a role: {moved}");
 }

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::driver::{RoleSelected, Surroundings};
 use crate::failure::{Class, Failure};
+use crate::intent::{self, Intent};
 use crate::reading::Reader;
 
 const ACCOUNT_MAP: &str = "ack-role-account-map";
@@ -53,9 +54,12 @@ pub struct Wanted {
     pub selected: Option<RoleSelected>,
 }
 
-fn recorded<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
+/// What is recorded of the place of a resource. Without the finalizer there is none, and an object that says otherwise
+/// than at its last try has only been put right.
+fn recorded<'a>(surroundings: &Surroundings<'a>, field: &str) -> Option<&'a str> {
+    let (object, finalizer) = (surroundings.object, &surroundings.facts.finalizer);
     let text = object.pointer("/status/ackResourceMetadata")?.get(field)?.as_str()?;
-    Some(text).filter(|text| !text.is_empty())
+    Some(text).filter(|text| !text.is_empty() && meta::finalizers(object).any(|one| one == finalizer))
 }
 
 /// The account in an ARN.
@@ -75,11 +79,12 @@ pub async fn wanted(
         let text = namespace.as_ref().and_then(|namespace| meta::annotation(namespace, name));
         text.filter(|text| !text.is_empty())
     };
-    let owner = of_namespace(OWNER_ACCOUNT_ID).or(recorded(object, "ownerAccountID")).unwrap_or(account);
+    let owner =
+        of_namespace(OWNER_ACCOUNT_ID).or(recorded(surroundings, "ownerAccountID")).unwrap_or(account);
     let mut wanted = Wanted {
         account: owner.into(),
         role: None,
-        region: region(object, of_namespace(DEFAULT_REGION), &defaults.region)?,
+        region: region(surroundings, of_namespace(DEFAULT_REGION), &defaults.region)?,
         endpoint: of_namespace(ENDPOINT_URL).map(str::to_owned).or_else(|| defaults.endpoint.clone()),
         selected: None,
     };
@@ -105,18 +110,32 @@ pub async fn wanted(
     if let Some(account) = wanted.role.as_deref().and_then(account_of) {
         wanted.account = account.into();
     }
-    same_account(object, &wanted.account)?;
+    same_account(surroundings, &wanted.account)?;
     Ok(wanted)
 }
 
 /// The recorded region holds; one that now says otherwise is a mistake, since nothing moves between regions.
-fn region(object: &Value, by_namespace: Option<&str>, default: &str) -> Result<CompactString, Failure> {
+fn region(
+    surroundings: &Surroundings<'_>,
+    by_namespace: Option<&str>,
+    default: &str,
+) -> Result<CompactString, Failure> {
+    let object = surroundings.object;
     let annotated = meta::annotation(object, REGION).filter(|text| !text.is_empty());
     let said = annotated.or(by_namespace).unwrap_or(default);
-    match recorded(object, "region") {
-        Some(recorded) if recorded != said && !said.is_empty() => Err(Failure::terminal(format!(
-            "the resource is in region {recorded} and the object now says {said}; resources cannot be moved"
-        ))),
+    match recorded(surroundings, "region") {
+        Some(recorded) if recorded != said && !said.is_empty() => {
+            let why = match Intent::of(object) {
+                Ok(None) => "resources cannot be moved".to_owned(),
+                _ => format!(
+                    "a call there was interrupted: if nothing was made, remove the annotation {} and the finalizer",
+                    intent::ANNOTATION
+                ),
+            };
+            Err(Failure::terminal(format!(
+                "the resource is in region {recorded} and the object now says {said}; {why}"
+            )))
+        }
         Some(recorded) => Ok(recorded.into()),
         None if said.is_empty() => {
             Err(Failure::terminal(format!("no region is known; set the annotation {REGION}, or a default")))
@@ -126,8 +145,8 @@ fn region(object: &Value, by_namespace: Option<&str>, default: &str) -> Result<C
 }
 
 /// Nothing moves between accounts.
-pub fn same_account(object: &Value, account: &str) -> Result<(), Failure> {
-    match recorded(object, "ownerAccountID") {
+fn same_account(surroundings: &Surroundings<'_>, account: &str) -> Result<(), Failure> {
+    match recorded(surroundings, "ownerAccountID") {
         Some(recorded) if !account.is_empty() && recorded != account => Err(Failure::terminal(format!(
             "the resource is in account {recorded} and the object now says {account}; resources cannot be moved"
         ))),

@@ -29,6 +29,8 @@ pub enum Fault {
     Lost,
     /// Never answered, and not carried out either.
     Silence,
+    /// Never answered, and carried out after so long, when nobody waits for it any more.
+    Late(Duration),
     /// The service refuses it with an error of its own, in the words of its protocol.
     Failed,
     /// Something between us and the service answers with a page for people.
@@ -56,7 +58,7 @@ impl std::fmt::Display for Call {
 }
 
 /// A fault that waits for its calls.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Armed {
     fault: Fault,
     /// Calls that pass before it.
@@ -64,6 +66,14 @@ struct Armed {
     /// Calls that it then strikes.
     times: usize,
     writes_only: bool,
+    /// Only calls of this service.
+    service: Option<&'static str>,
+}
+
+impl Armed {
+    fn concerns(&self, call: &Call) -> bool {
+        (call.writes || !self.writes_only) && self.service.is_none_or(|service| service == call.service)
+    }
 }
 
 struct State {
@@ -72,11 +82,16 @@ struct State {
     models: Vec<&'static Service>,
     http: Http,
     seen: Mutex<Vec<Call>>,
-    armed: Mutex<Option<Armed>>,
+    armed: Mutex<Vec<Armed>>,
     struck: Mutex<usize>,
+    /// Services of calls whose caller is to die, and that wait for it.
+    held: Mutex<Vec<String>>,
     /// The last answers of reads, by what was asked.
     answers: Mutex<HashMap<String, Answer>>,
     died: Notify,
+    /// One call at a time is carried out, and what a caller has given up before what it asks next: emulators show at once
+    /// what was made, and so does what is behind this.
+    turn: tokio::sync::Mutex<()>,
 }
 
 pub struct Proxy {
@@ -97,8 +112,10 @@ impl Proxy {
             seen: Mutex::default(),
             armed: Mutex::default(),
             struck: Mutex::default(),
+            held: Mutex::default(),
             answers: Mutex::default(),
             died: Notify::new(),
+            turn: tokio::sync::Mutex::default(),
         });
         let accepting = tokio::spawn(accept(listener, state.clone()));
         Proxy { state, address, accepting }
@@ -119,20 +136,35 @@ impl Proxy {
 
     /// Lets some calls pass, and strikes as many as told after them.
     pub fn arm(&self, fault: Fault, after: usize, times: usize) {
-        *self.state.struck.lock() = 0;
-        *self.state.armed.lock() = Some(Armed { fault, after, times, writes_only: false });
+        self.rearm(Armed { fault, after, times, writes_only: false, service: None });
     }
 
     /// The same for calls that change something alone.
     pub fn arm_writes(&self, fault: Fault, after: usize, times: usize) {
-        *self.state.struck.lock() = 0;
-        *self.state.armed.lock() = Some(Armed { fault, after, times, writes_only: true });
+        self.rearm(Armed { fault, after, times, writes_only: true, service: None });
     }
 
-    /// Nothing strikes any more; whether something did.
+    fn rearm(&self, armed: Armed) {
+        *self.state.struck.lock() = 0;
+        *self.state.armed.lock() = vec![armed];
+    }
+
+    /// Strikes one call of a service, beside what else is armed.
+    pub fn arm_service(&self, service: &'static str, fault: Fault, after: usize, writes_only: bool) {
+        let armed = Armed { fault, after, times: 1, writes_only, service: Some(service) };
+        self.state.armed.lock().push(armed);
+    }
+
+    /// Nothing strikes any more, and nothing is held; whether something was struck.
     pub fn disarm(&self) -> bool {
-        *self.state.armed.lock() = None;
+        self.state.armed.lock().clear();
+        self.state.held.lock().clear();
         std::mem::take(&mut *self.state.struck.lock()) > 0
+    }
+
+    /// Whether a call of a service waits for the death of its caller.
+    pub fn holds(&self, service: &str) -> bool {
+        self.state.held.lock().iter().any(|held| held == service)
     }
 
     /// Returns when a call is reached at which the caller is to die.
@@ -173,22 +205,37 @@ async fn handle(
     let asked = Asked::of(&state.models, &parts, &body);
     // Who we are is asked once for each process and belongs to no resource.
     let fault = if asked.call.service == "sts" { None } else { state.strike(&asked.call) };
-    let url = format!("{}{}", state.emulator, parts.uri);
     let kept = parts.headers.iter().filter(|(name, _)| !HOPS.contains(&name.as_str()));
-    let headers: Vec<(String, String)> =
-        kept.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned())).collect();
-    let forward = || state.http.send(parts.method.as_str(), &url, &headers, body.to_vec());
+    let request = Arc::new(Request {
+        method: parts.method.to_string(),
+        url: format!("{}{}", state.emulator, parts.uri),
+        headers: kept
+            .map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()))
+            .collect(),
+        body: body.to_vec(),
+    });
+    let forward = async || state.clone().carry_out(request.clone()).await;
     match fault {
-        Some(Fault::DieBefore) => state.die().await,
+        Some(Fault::DieBefore) => state.die(&asked.call).await,
         Some(Fault::DieAfter) => {
-            forward().await.map_err(|_| Broken)?;
-            state.die().await
+            forward().await?;
+            state.die(&asked.call).await
         }
         Some(Fault::Lost) => {
-            forward().await.map_err(|_| Broken)?;
+            forward().await?;
             Err(Broken)
         }
         Some(Fault::Silence) => std::future::pending().await,
+        Some(Fault::Late(after)) => {
+            tokio::spawn({
+                let (state, request) = (state.clone(), request.clone());
+                async move {
+                    tokio::time::sleep(after).await;
+                    state.carry_out(request).await
+                }
+            });
+            std::future::pending().await
+        }
         Some(Fault::Failed) => Ok(asked.refusal(500, "InternalFailure", "it broke")),
         Some(Fault::Page) => {
             let page = "<html><body><h1>502 Bad Gateway</h1></body></html>";
@@ -199,19 +246,38 @@ async fn handle(
             let before = state.answers.lock().get(&asked.call.request).cloned();
             match before {
                 Some(before) => Ok(passed_on(before)),
-                None => state.ask(&asked.call, forward().await.map_err(|_| Broken)?),
+                None => state.ask(&asked.call, forward().await?),
             }
         }
-        Some(Fault::Stale) | None => state.ask(&asked.call, forward().await.map_err(|_| Broken)?),
+        Some(Fault::Stale) | None => state.ask(&asked.call, forward().await?),
     }
 }
 
+/// What is passed on.
+struct Request {
+    method: String,
+    url: String,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
 impl State {
+    /// Has the emulator do something, whether or not somebody goes on waiting for it.
+    async fn carry_out(self: Arc<State>, request: Arc<Request>) -> Result<Answer, Broken> {
+        let carried_out = tokio::spawn(async move {
+            let _turn = self.turn.lock().await;
+            let Request { method, url, headers, body } = &*request;
+            self.http.send(method, url, headers, body.clone()).await
+        });
+        carried_out.await.map_err(|_| Broken)?.map_err(|_| Broken)
+    }
+
     /// Notes a call, and says what is to happen to it.
     fn strike(&self, call: &Call) -> Option<Fault> {
         self.seen.lock().push(call.clone());
         let mut waiting = self.armed.lock();
-        let armed = waiting.as_mut().filter(|armed| call.writes || !armed.writes_only)?;
+        let at = waiting.iter().position(|armed| armed.concerns(call))?;
+        let armed = &mut waiting[at];
         if armed.after > 0 {
             armed.after -= 1;
             return None;
@@ -219,7 +285,7 @@ impl State {
         let fault = armed.fault;
         armed.times = armed.times.saturating_sub(1);
         if armed.times == 0 {
-            *waiting = None;
+            waiting.remove(at);
         }
         *self.struck.lock() += 1;
         Some(fault)
@@ -232,8 +298,9 @@ impl State {
         Ok(passed_on(answer))
     }
 
-    /// The caller is gone: nobody waits for an answer.
-    async fn die<T>(&self) -> T {
+    /// The caller is to die here: nobody waits for an answer.
+    async fn die<T>(&self, call: &Call) -> T {
+        self.held.lock().push(call.service.clone());
         self.died.notify_one();
         std::future::pending().await
     }

@@ -7,7 +7,6 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// A program that answers like AWS.
-#[allow(dead_code, reason = "the driver's tests use this file too, and moto alone")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     Moto,
