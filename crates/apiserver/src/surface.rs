@@ -263,6 +263,11 @@ impl Surface {
         (!self.is_own(&id.0, &id.2)).then_some(row)
     }
 
+    /// Whether a row is of a catalogue, and not of a definition of the control plane's own.
+    pub fn is_offered(&self, row: &Row) -> bool {
+        row.is_custom() && self.offered_row(&id(&row.ty)).is_some()
+    }
+
     pub fn row(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Row>> {
         let id = (group.into(), version.into(), resource.into());
         BUILT_IN.get(&id).or_else(|| self.custom.get(&id)).or_else(|| self.offered_row(&id))

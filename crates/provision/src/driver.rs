@@ -238,11 +238,23 @@ pub trait Driver: Send + Sync + 'static {
     /// [`runtime::Handle::kinds_changed`].
     fn kinds(&self) -> Vec<CompactString>;
 
+    /// All kinds that are there: also those that cannot be looked after yet.
+    fn known_kinds(&self) -> Vec<CompactString> {
+        self.kinds()
+    }
+
     /// None if the kind is not (or no longer) served.
     fn facts(&self, kind: &str) -> Option<Arc<Facts>>;
 
     /// Objects that an object takes values from, beside those that the references of its kind name.
     fn refers_to(&self, object: &Value) -> Vec<Key> {
+        let _ = object;
+        Vec::new()
+    }
+
+    /// Names in [`Driver::refers_to`] that an object shares with others. It goes after those that refer to it by such a
+    /// name if they go too; otherwise it may be one of those that are left that they mean.
+    fn also_known_as(&self, object: &Value) -> Vec<Key> {
         let _ = object;
         Vec::new()
     }

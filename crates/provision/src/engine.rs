@@ -83,8 +83,8 @@ pub(crate) struct Shared<D: Driver> {
     pub limits: Arc<Limits>,
     pub metrics: Arc<Metrics>,
     dependants: Dependants,
-    /// Who refers to what, by control plane and by namespace or kind, and as of when.
-    pub referring: Cache<(CompactString, CompactString), (jiff::Timestamp, Arc<Referring>)>,
+    /// Who refers to what, by control plane and by namespace or kind.
+    pub referring: Cache<(CompactString, CompactString), Arc<Referring>>,
     seen: Cache<(CompactString, Key), Seen>,
 }
 
@@ -169,7 +169,7 @@ impl<D: Driver> Engine<D> {
     pub(crate) fn facts_of(&self, object: &Value) -> Option<Arc<crate::Facts>> {
         let group = meta::api_version(object).split_once('/').map_or("", |(group, _)| group);
         let driver = &self.0.driver;
-        let mut all = driver.kinds().into_iter().filter_map(|kind| driver.facts(&kind));
+        let mut all = driver.known_kinds().into_iter().filter_map(|kind| driver.facts(&kind));
         all.find(|facts| facts.group() == group && facts.kind == meta::kind(object))
     }
 

@@ -133,6 +133,9 @@ impl Resolver<'_> {
         let Some(target) = self.reader.get(&reference.kind, namespace, name).await? else {
             return Ok(Err(Unresolved::Waiting(format!("{place} does not exist"))));
         };
+        if meta::is_deleting(&target) {
+            return Ok(Err(Unresolved::Waiting(format!("{place} is being deleted"))));
+        }
         let dependable =
             if reference.unready { Dependable::Yes } else { (self.dependable)(&reference.kind, &target) };
         Ok(match (dependable, paths::get(&target, &reference.target)) {

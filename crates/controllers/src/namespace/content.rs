@@ -13,6 +13,9 @@ use store::Scope;
 
 use crate::resource::{Delete, Propagation, Resource};
 
+/// What clouds are asked with: credentials, and what is known of their resources.
+const NEEDED: [&str; 2] = ["secrets", "configmaps"];
+
 /// What is left of a namespace after its deletion was asked for.
 #[derive(Default)]
 pub(super) struct Content {
@@ -22,6 +25,8 @@ pub(super) struct Content {
     pub finalizers: BTreeMap<String, u64>,
     /// What could not be deleted, and why.
     pub failures: Vec<String>,
+    /// How many objects are not deleted before others are gone.
+    held_back: u64,
 }
 
 impl Content {
@@ -29,8 +34,9 @@ impl Content {
         self.remaining.is_empty() && self.failures.is_empty()
     }
 
+    /// How many objects are on their way.
     pub fn left(&self) -> u64 {
-        self.remaining.iter().map(|(_, count)| count).sum()
+        self.remaining.iter().map(|(_, count)| count).sum::<u64>() - self.held_back
     }
 
     /// Deletes everything in a namespace as far as it can be deleted now.
@@ -49,7 +55,10 @@ impl Content {
                 filled.push(row.clone());
             }
         }
-        let deletions = filled.iter().map(|row| empty(context, row, namespace));
+        // Without them no resource of a cloud could be deleted any more.
+        let clouds = filled.iter().any(|row| surface.is_offered(row));
+        let waits = |row: &Row| clouds && NEEDED.contains(&row.storage_kind.as_str());
+        let deletions = filled.iter().filter(|row| !waits(row)).map(|row| empty(context, row, namespace));
         let outcomes = join_all(deletions).await;
         let mut content = Content::default();
         content.failures.extend(outcomes.into_iter().flatten());
@@ -57,6 +66,9 @@ impl Content {
         for row in &filled {
             let objects = context.list(&row.storage_kind, namespace).await?;
             content.count(row, &objects);
+            if waits(row) {
+                content.held_back += objects.len() as u64;
+            }
         }
         Ok(content)
     }

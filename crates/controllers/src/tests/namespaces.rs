@@ -1,8 +1,11 @@
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use apiserver::catalog::Offer;
 use serde_json::json;
 
 use super::fixture::{Fixture, condition};
+use crate::resource::Resource;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_namespace_is_furnished() {
@@ -74,6 +77,45 @@ async fn finalizers_of_the_content_hold_a_namespace() {
     a.unfinalize("configmaps", "n", "two").await;
     a.gone("namespaces", "", "n").await;
     assert!(began.elapsed() < Duration::from_secs(3), "took {:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_clouds_are_asked_with_goes_after_their_resources() {
+    let f = Fixture::new().await;
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "buckets.s3.example.com"},
+        "spec": {
+            "group": "s3.example.com", "scope": "Namespaced", "names": {"plural": "buckets", "kind": "Bucket"},
+            "versions": [{"name": "v1", "served": true, "storage": true}],
+        },
+    });
+    let schema = Arc::new(|_: &str| json!({"type": "object"}));
+    f.engine.planes.catalogs.offer("test", vec![Offer { definition, schema, fingerprint: [1; 32] }]);
+    let a = f.plane("a").await;
+    for name in ["n", "plain"] {
+        a.namespace(name).await;
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": name}});
+        a.create(secret).await;
+        a.map(name, "m", json!([]), &[]).await;
+    }
+    let metadata = json!({"name": "b", "namespace": "n", "finalizers": ["example.com/wait"]});
+    a.create(json!({"apiVersion": "s3.example.com/v1", "kind": "Bucket", "metadata": metadata})).await;
+    for name in ["n", "plain"] {
+        a.delete("namespaces", "", name, None).await;
+    }
+    a.gone("namespaces", "", "plain").await;
+    a.until("the conditions say what is left", async |a| {
+        let namespace = a.get("namespaces", "", "n").await.unwrap();
+        condition(&namespace, "NamespaceFinalizersRemaining").is_some()
+    })
+    .await;
+    assert!(a.get("secrets", "n", "s").await.is_some() && a.get("configmaps", "n", "m").await.is_some());
+    let buckets = Resource::new(&a.client, "s3.example.com/v1", "n", "buckets");
+    buckets.patch("b", "", &json!({"metadata": {"finalizers": null}})).await.unwrap();
+    a.gone("namespaces", "", "n").await;
+    assert!(a.list("secrets", "n").await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use jiff::SignedDuration;
 use objects::{CompactString, Value, meta};
 use runtime::Key;
 
@@ -18,13 +17,29 @@ use crate::references;
 
 /// Objects that are followed to find a circle. One that is wider than this is left to the user's override.
 const FOLLOWED: usize = 256;
-/// For so long, who refers to what is not looked for again. A reference that is younger may be missed.
-const REMEMBERED: SignedDuration = SignedDuration::from_secs(1);
 /// Names in a message; more are counted.
 const NAMED: usize = 3;
 
-/// By what is referred to.
-pub(crate) type Referring = HashMap<Key, Vec<Key>>;
+/// Who refers to what, as it was at some time.
+#[derive(Default)]
+pub(crate) struct Referring {
+    /// By what is referred to.
+    by_target: HashMap<Key, Vec<Key>>,
+    /// All that was written up to this revision was seen.
+    as_of: Option<u64>,
+}
+
+impl Referring {
+    /// Whether all are in it who may have taken a value from an object. Nobody takes one from what is being deleted,
+    /// so it only must have been looked for since then.
+    fn suffices(&self, going: &Value) -> bool {
+        revision(going).is_some_and(|own| self.as_of.is_some_and(|seen| own <= seen))
+    }
+}
+
+fn revision(object: &Value) -> Option<u64> {
+    meta::resource_version(object).parse().ok()
+}
 
 impl<D: Driver> Pass<'_, D> {
     /// Why the resource cannot go yet: objects that still take values from this one.
@@ -70,14 +85,31 @@ impl<D: Driver> Pass<'_, D> {
     /// Objects that refer to this one, looked at once more.
     async fn dependants(&self) -> Result<Vec<Key>, Failure> {
         let own = self.key();
-        let mut found = Vec::new();
-        for key in self.referring(&own).await?.get(&own).into_iter().flatten() {
-            let object = self.reader.peek(&key.kind, &key.namespace, &key.name).await?;
-            if object.is_some_and(|object| self.targets(&key.kind, &object).contains(&own)) {
-                found.push(key.clone());
+        let shared = self.engine.driver.also_known_as(&self.object);
+        let referring = self.referring(&own).await?;
+        let by_name = |name: &Key| referring.by_target.get(name).into_iter().flatten().cloned();
+        let found: BTreeSet<Key> = by_name(&own).chain(shared.iter().flat_map(by_name)).collect();
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
+        let all_go = !shared.is_empty() && self.namespace_goes().await?;
+        let mut still = Vec::new();
+        for key in found {
+            let Some(object) = self.reader.peek(&key.kind, &key.namespace, &key.name).await? else {
+                continue;
+            };
+            let targets = self.targets(&key.kind, &object);
+            let goes = all_go || meta::is_deleting(&object);
+            if targets.contains(&own) || goes && shared.iter().any(|name| targets.contains(name)) {
+                still.push(key);
             }
         }
-        Ok(found)
+        Ok(still)
+    }
+
+    async fn namespace_goes(&self) -> Result<bool, Failure> {
+        let namespace = self.reader.peek("namespaces", "", meta::namespace(&self.object)).await?;
+        Ok(namespace.is_some_and(|namespace| meta::is_deleting(&namespace)))
     }
 
     /// Who refers to what, of the objects that could refer to this one. Many that are deleted together ask the same.
@@ -86,13 +118,15 @@ impl<D: Driver> Pass<'_, D> {
         let free = driver.refers_freely();
         let of = if free { own.namespace.clone() } else { own.kind.clone() };
         let at = (CompactString::from(self.control_plane), of);
-        if let Some((when, known)) = self.engine.referring.get(&at)
-            && self.now.duration_since(when) < REMEMBERED
-        {
+        if let Some(known) = self.engine.referring.get(&at).filter(|known| known.suffices(&self.object)) {
             return Ok(known);
         }
-        let mut found = Referring::new();
-        for kind in driver.kinds() {
+        // Those that are deleted together with this one are asked first: what is looked for then was looked for
+        // after their deletion, and serves them too.
+        let together = self.reader.list(&own.kind, if free { &own.namespace } else { "" }).await?;
+        let as_of = together.iter().chain([&self.object]).filter_map(revision).max();
+        let mut found = Referring { as_of, ..Referring::default() };
+        for kind in driver.known_kinds() {
             let Some(facts) = driver.facts(&kind) else { continue };
             let named = facts.references.iter().any(|reference| reference.kind == own.kind);
             // References that a kind does not know of are of one namespace.
@@ -105,13 +139,13 @@ impl<D: Driver> Pass<'_, D> {
                 let key = Key::new(kind.clone(), meta::namespace(&object), meta::name(&object));
                 for target in self.targets(&kind, &object) {
                     if target != key {
-                        found.entry(target).or_default().push(key.clone());
+                        found.by_target.entry(target).or_default().push(key.clone());
                     }
                 }
             }
         }
         let found = Arc::new(found);
-        self.engine.referring.insert(at, (self.now, found.clone()));
+        self.engine.referring.insert(at, found.clone());
         Ok(found)
     }
 

@@ -75,6 +75,26 @@ async fn what_others_refer_to_goes_after_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_youngest_reference_counts() {
+    let f = Fixture::new().await;
+    for name in ["other", "mother"] {
+        f.make(TOKENS, name, json!({}), json!({})).await;
+        f.synced(TOKENS, name).await;
+    }
+    // Whoever refers to what has just been looked for.
+    f.delete(TOKENS, "other").await;
+    f.gone(TOKENS, "other").await;
+    f.make(MARKS, "child", json!({}), json!({"parentRef": parent("mother")})).await;
+    f.synced(MARKS, "child").await;
+    f.delete(TOKENS, "mother").await;
+    f.told(TOKENS, "mother", "ACK.ResourceSynced", "False", "default/child still refers to it").await;
+    assert_eq!(f.cloud.of("mother").len(), 1);
+    // And nobody takes a value from what goes.
+    f.make(MARKS, "late", json!({}), json!({"parentRef": parent("mother")})).await;
+    f.told(MARKS, "late", "ACK.ReferencesResolved", "Unknown", "is being deleted").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_circle_is_no_deadlock() {
     let f = Fixture::new().await;
     f.make(TOKENS, "egg", json!({}), json!({})).await;
