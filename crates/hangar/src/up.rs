@@ -103,6 +103,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
             directory,
             modules: configuration.terraform_module_dir.clone(),
             cache: configuration.data_dir.join("terraform"),
+            memory: configuration.data_dir.join("terraform-kinds"),
             hosting: HOSTING.into(),
             key: engine.config.data_key,
         };

@@ -60,7 +60,16 @@ pub fn schema_of_type(schema: &Schema) -> Json {
     let mut resource = block(&schema.block, true, true);
     // Whoever takes over an object has its id here, whatever the provider says about it.
     resource["properties"]["id"] = json!({"type": "string"});
-    whole(Map::from_iter([("resource".to_owned(), resource)]), &["resource", "providerRef"])
+    let required = resource.as_object_mut().and_then(|fields| fields.remove("required"));
+    let mut schema = whole(Map::from_iter([("resource".to_owned(), resource)]), &["resource"]);
+    if let Some(required) = required {
+        // What is required can be left to what is there already, or come from other objects; the provider says then what
+        // is missing.
+        let with = |fields: Json| json!({"properties": {"resource": {"required": fields}}});
+        schema["properties"]["spec"]["anyOf"] =
+            json!([with(required), with(json!(["id"])), {"required": ["references"]}]);
+    }
+    schema
 }
 
 /// The same for the kind of all types; the provider's schema is checked when the object is looked at.
@@ -225,7 +234,9 @@ mod tests {
                 "timeouts"
             ]
         );
-        assert_eq!(resource["required"], json!(["name"]));
+        let enough = &schema["properties"]["spec"]["anyOf"];
+        assert_eq!(enough[0], json!({"properties": {"resource": {"required": ["name"]}}}));
+        assert_eq!(enough[2], json!({"required": ["references"]}));
         assert_eq!(resource["properties"]["network"]["properties"]["subnet"], json!({"type": "string"}));
         assert_eq!(resource["properties"]["rule"]["items"]["required"], json!(["port"]));
         let disk = &resource["properties"]["disk"]["items"]["properties"];

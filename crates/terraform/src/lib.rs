@@ -15,6 +15,7 @@ pub mod diagnostic;
 pub mod dialect;
 pub mod driver;
 pub mod hcl;
+pub mod memory;
 pub mod module;
 pub mod names;
 pub mod plugin;

@@ -145,8 +145,18 @@ pub async fn serve(
     let types = catalogue.resource_types().count();
     let address =
         Address::parse(source.unwrap_or(name)).map_or_else(|_| name.to_owned(), |one| one.to_string());
-    registry.set(Served { name: name.to_owned(), address, launch, digest, catalogue });
+    registry.set(Served { name: name.to_owned(), address, program: Some(launch), digest, catalogue });
+    remember(registry, name).await;
     Ok(types)
+}
+
+/// Its kinds are there from the beginning after the next start.
+async fn remember(registry: &Registry, name: &str) {
+    let (Some(memory), Some(served)) = (registry.memory().cloned(), registry.provider(name)) else { return };
+    let kept = tokio::task::spawn_blocking(move || memory.keep(&served)).await;
+    if let Err(error) = kept.map_err(std::io::Error::other).and_then(|kept| kept) {
+        tracing::warn!(provider = name, %error, "what a provider said cannot be kept");
+    }
 }
 
 /// Serves all programs of a directory; those that cannot be served are told in the log.

@@ -15,17 +15,19 @@ use sha2::{Digest, Sha256};
 
 use crate::definition::{self, GENERIC_KIND, GENERIC_PLURAL, GROUP};
 use crate::dialect::Kubeform;
+use crate::memory::Memory;
 use crate::module;
 use crate::names::KindName;
 use crate::plugin::{Catalogue, Launch};
 
-/// A provider that is ready to be used.
+/// A provider whose kinds are there.
 pub struct Served {
     /// As its `Provider` object is called.
     pub name: String,
     /// As Terraform calls it: `registry.terraform.io/linode/linode`.
     pub address: String,
-    pub launch: Launch,
+    /// None as long as it was not looked at since the start: its kinds are remembered, and it cannot be used.
+    pub program: Option<Launch>,
     /// Of the content of its program.
     pub digest: String,
     pub catalogue: Arc<Catalogue>,
@@ -36,6 +38,12 @@ pub struct ServedKind {
     /// None for the kind of all types.
     pub of: Option<(Arc<Served>, String)>,
     pub facts: Arc<Facts>,
+}
+
+impl ServedKind {
+    fn is_usable(&self) -> bool {
+        self.of.as_ref().is_none_or(|(provider, _)| provider.program.is_some())
+    }
 }
 
 #[derive(Default)]
@@ -58,6 +66,7 @@ pub struct Registry {
     only: Option<BTreeSet<String>>,
     /// Held while the table is made anew.
     writing: Mutex<()>,
+    memory: Option<Memory>,
 }
 
 impl Default for Registry {
@@ -75,10 +84,32 @@ impl Registry {
         Registry::new(Some(types.into_iter().collect()))
     }
 
+    /// One that begins with what was served when the process ended.
+    pub fn remembering(memory: Memory) -> Registry {
+        let known = memory.recall().into_iter().map(|served| (served.name.clone(), Arc::new(served)));
+        let registry = Registry { memory: Some(memory), ..Registry::new(None) };
+        registry.rebuild(known.collect());
+        registry
+    }
+
     fn new(only: Option<BTreeSet<String>>) -> Registry {
-        let registry = Registry { table: ArcSwap::default(), only, writing: Mutex::new(()) };
+        let registry = Registry { table: ArcSwap::default(), only, writing: Mutex::new(()), memory: None };
         registry.rebuild(BTreeMap::new());
         registry
+    }
+
+    /// Where it is kept what is served.
+    pub fn memory(&self) -> Option<&Memory> {
+        self.memory.as_ref()
+    }
+
+    /// Forgets what is only remembered, of providers that are not among these.
+    pub fn forget_all_but(&self, names: &BTreeSet<String>) {
+        let table = self.table.load();
+        let remembered = table.providers.values().filter(|served| served.program.is_none());
+        for served in remembered.filter(|served| !names.contains(&served.name)) {
+            self.remove(&served.name);
+        }
     }
 
     pub fn set(&self, provider: Served) {
@@ -95,6 +126,7 @@ impl Registry {
         let removed = providers.remove(name).is_some();
         if removed {
             self.rebuild(providers);
+            self.memory.iter().for_each(|memory| memory.forget(name));
         }
         removed
     }
@@ -128,14 +160,16 @@ impl Registry {
         self.table.store(Arc::new(Table { providers, kinds }));
     }
 
+    /// One that can be used.
     pub fn provider(&self, name: &str) -> Option<Arc<Served>> {
-        self.table.load().providers.get(name).cloned()
+        self.table.load().providers.get(name).filter(|served| served.program.is_some()).cloned()
     }
 
-    /// A provider that has a type, of resources or of data: the one of this name, or else the first that has it.
+    /// A provider that can be used and has a type, of resources or of data: the one of this name, or else the first.
     pub fn of_type(&self, type_name: &str, is_data: bool, name: &str) -> Option<Arc<Served>> {
         let table = self.table.load();
         let has = |served: &&Arc<Served>| match is_data {
+            _ if served.program.is_none() => false,
             true => served.catalogue.has_data_source(type_name),
             false => served.catalogue.has_resource(type_name),
         };
@@ -155,8 +189,16 @@ impl Registry {
         found.map(|one| one.facts.clone())
     }
 
-    pub fn kinds(&self) -> Vec<CompactString> {
+    /// All kinds, also those that are only remembered.
+    pub fn all_kinds(&self) -> Vec<CompactString> {
         self.table.load().kinds.keys().cloned().collect()
+    }
+
+    /// Kinds whose providers can be used.
+    pub fn kinds(&self) -> Vec<CompactString> {
+        let table = self.table.load();
+        let usable = table.kinds.iter().filter(|(_, kind)| kind.is_usable());
+        usable.map(|(resource, _)| resource.clone()).collect()
     }
 
     /// The definitions of all kinds that are served.

@@ -3,11 +3,13 @@
 use std::process::{Command, Stdio};
 
 use end_to_end::{ControlPlane, Server, binary, tools_dir};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::aws::Operator;
-use super::terraform::with_notes;
+use super::terraform::{hold, with_notes};
 use super::{condition, eventually, exists, good, kubectl, object};
+
+const RESOURCES: &str = "resources.terraform.hangar.dev";
 
 const BOOK: &str = r#"
 variable "chapters" {
@@ -98,7 +100,45 @@ fn a_module_from_beginning_to_end() {
 
     good(&plane, &["delete", kind, "book"], "");
     assert!(titles().is_empty(), "gone before its resources were");
-    assert_eq!(good(&plane, &["get", "resources.terraform.hangar.dev", "-o", "name"], ""), "");
+    assert_eq!(good(&plane, &["get", RESOURCES, "-o", "name"], ""), "");
+}
+
+#[test]
+fn a_module_goes_with_its_namespace_from_the_top() {
+    let (_server, plane, notes) = with_notes();
+    good(&plane, &["create", "namespace", "library"], "");
+    let value = format!("--from-literal=provider={}", json!({"directory": notes}));
+    good(&plane, &["create", "secret", "generic", "memo-provider-secret", &value, "-n", "library"], "");
+    let module = json!({
+        "apiVersion": "tf.kubeform.com/v1alpha1", "kind": "Module", "metadata": {"name": "book"},
+        "spec": {
+            "moduleRef": {"configMap": {"name": "book"}}, "providerRef": {"name": "memo-provider-secret"},
+            "resource": {"input": {"chapters": ["One", "Two"]}},
+        },
+    });
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "book"}, "data": {"main.tf": BOOK},
+    });
+    for object in [map, module] {
+        good(&plane, &["create", "-n", "library", "-f", "-"], &object.to_string());
+    }
+    let phase = ["get", "-n", "library", "modules.tf.kubeform.com", "book", "-o", "jsonpath={.status.phase}"];
+    eventually("the phase Current", || (good(&plane, &phase, "") == "Current").then_some(()));
+
+    // The contents stand on the chapters, and cannot go for the moment.
+    let resources = ["get", "-n", "library", RESOURCES, "-o", "json"];
+    let all: Value = serde_json::from_str(&good(&plane, &resources, "")).unwrap();
+    let mut items = all["items"].as_array().unwrap().iter();
+    let contents = items.find(|one| one["spec"]["resource"]["title"] == "contents").unwrap();
+    let held = hold(&plane, "library", RESOURCES, contents["metadata"]["name"].as_str().unwrap());
+    good(&plane, &["delete", "namespace", "library", "--wait=false"], "");
+    eventually("what stands on nothing", || (!notes.join("note-blank-0").exists()).then_some(()));
+    let waiting = || good(&plane, &resources, "").matches("still refers to it").count() >= 2;
+    eventually("what waits for the contents", || waiting().then_some(()));
+    assert!(notes.join("note-one").exists() && notes.join("note-two").exists());
+    held();
+    eventually("the end of the namespace", || (!exists(&plane, "namespaces", "library")).then_some(()));
+    assert!(!notes.join("note-one").exists() && !notes.join("note-two").exists());
 }
 
 /// The cluster is a control plane of a server that knows nothing of Terraform.

@@ -1,5 +1,6 @@
 //! The steps of Kubeform's users, with kubectl, on a provider built with a published framework.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use end_to_end::{ControlPlane, Server, tools_dir};
@@ -148,12 +149,89 @@ fn providers_end_with_a_server_that_is_killed() {
     server.kill();
     eventually("the end of the provider", || (running() == 0).then_some(()));
     server.restart();
-    // The kinds are there again when their provider has said what they are.
     let text = r#"{"spec": {"resource": {"text": "again"}}}"#;
-    let patch = || kubectl(&plane, &["patch", NOTES, "one", "--type=merge", "-p", text], "");
-    eventually("the kind", || patch().status.success().then_some(()));
+    good(&plane, &["patch", NOTES, "one", "--type=merge", "-p", text], "");
     let again = |now: &Value| now["spec"]["state"]["text"] == "again";
     eventually("the edit", || Some(object(&plane, NOTES, "one")).filter(again));
+}
+
+#[test]
+fn kinds_are_there_before_their_provider_has_spoken() {
+    let (mut server, plane, notes) = with_notes();
+    good(&plane, &["create", "-f", "-"], &note("one", "hello", "world").to_string());
+    current(&plane, "one");
+    let program = server.dir().join("plugins/terraform-provider-memo");
+    let aside = server.dir().join("memo");
+    server.kill();
+    std::fs::rename(&program, &aside).unwrap();
+    std::fs::write(&program, "#!/bin/sh\nexec sleep 600\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    server.restart();
+    // It never speaks: what is stored can be read and edited all the same.
+    let text = r#"{"spec": {"resource": {"text": "there"}}}"#;
+    good(&plane, &["patch", NOTES, "one", "--type=merge", "-p", text], "");
+    let kept = r#"{"spec": {"terminationPolicy": "DoNotTerminate"}}"#;
+    good(&plane, &["patch", NOTES, "one", "--type=merge", "-p", kept], "");
+    refused(&plane, &["delete", NOTES, "one"], "");
+    server.kill();
+    std::fs::rename(&aside, &program).unwrap();
+    server.restart();
+    let written = || std::fs::read_to_string(notes.join("note-hello")).unwrap_or_default();
+    eventually("the edit", || (written() == "there").then_some(()));
+    // A provider that is no more leaves no kinds behind.
+    server.kill();
+    std::fs::remove_file(&program).unwrap();
+    server.restart();
+    eventually("the end of the kind", || (!exists(&plane, NOTES, "one")).then_some(()));
+}
+
+/// Keeps an object there, however it is deleted, until the answer is called.
+pub fn hold<'a>(
+    plane: &'a ControlPlane,
+    namespace: &'a str,
+    kind: &'a str,
+    name: &'a str,
+) -> impl FnOnce() + 'a {
+    let patch = move |how: &str, what: &str| {
+        good(plane, &["patch", "-n", namespace, kind, name, &format!("--type={how}"), "-p", what], "");
+    };
+    patch("json", r#"[{"op": "add", "path": "/metadata/finalizers/-", "value": "example.com/wait"}]"#);
+    move || {
+        let left = ["get", "-n", namespace, kind, name, "-o", "jsonpath={.metadata.finalizers[*]}"];
+        eventually("the last finalizer", || (good(plane, &left, "") == "example.com/wait").then_some(()));
+        patch("merge", r#"{"metadata": {"finalizers": null}}"#);
+    }
+}
+
+#[test]
+fn a_namespace_goes_with_its_resources() {
+    let (_server, plane, notes) = with_notes();
+    good(&plane, &["create", "namespace", "book"], "");
+    let value = format!("--from-literal=provider={}", json!({"directory": notes}));
+    good(&plane, &["create", "secret", "generic", "memo-provider-secret", &value, "-n", "book"], "");
+    let mut second = note("second", "two", "");
+    second["spec"]["references"] = json!([{
+        "field": "text",
+        "from": {"apiVersion": "note.memo.kubeform.com/v1alpha1", "kind": "Note", "name": "first"},
+    }]);
+    for note in [note("first", "one", "1"), second] {
+        good(&plane, &["create", "-n", "book", "-f", "-"], &note.to_string());
+    }
+    let wait = ["wait", "-n", "book", NOTES, "--all", "--for=condition=Ready", "--timeout=60s"];
+    eventually("both notes", || kubectl(&plane, &wait, "").status.success().then_some(()));
+    // What takes a value from the first cannot go for the moment.
+    let held = hold(&plane, "book", NOTES, "second");
+    good(&plane, &["delete", "namespace", "book", "--wait=false"], "");
+    let first = || -> Value {
+        serde_json::from_str(&good(&plane, &["get", "-n", "book", NOTES, "first", "-o", "json"], "")).unwrap()
+    };
+    eventually("who it waits for", || {
+        first().to_string().contains("book/second still refers to it").then_some(())
+    });
+    assert!(notes.join("note-one").exists());
+    held();
+    eventually("the end of the namespace", || (!exists(&plane, "namespaces", "book")).then_some(()));
+    assert!(!notes.join("note-one").exists());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ::terraform::backend::Backends;
 use ::terraform::driver::Terraform;
+use ::terraform::memory::Memory;
 use ::terraform::module::Modules;
 use ::terraform::plugin::{Pool, PoolSettings};
 use ::terraform::providers::{self, Providers};
@@ -47,6 +48,8 @@ pub struct Wanted {
     pub modules: Option<PathBuf>,
     /// Where archives of providers are unpacked.
     pub cache: PathBuf,
+    /// Where it is kept which kinds providers have.
+    pub memory: PathBuf,
     pub hosting: String,
     pub key: [u8; 32],
 }
@@ -70,7 +73,7 @@ pub async fn start(
     // Sockets have short names, and data directories may be deep.
     let sockets = std::env::temp_dir().join(format!("hangar-{}", std::process::id()));
     let pool = Pool::new(PoolSettings::new(&sockets));
-    let registry = Arc::new(Registry::default());
+    let registry = Arc::new(Registry::remembering(Memory::new(&wanted.memory)));
     let leases = controlling::leases(engine, place);
     let key = wanted.key;
     let driver = Terraform::new(registry.clone(), pool.clone(), &key)?.with_backends(backends()?);
@@ -87,8 +90,11 @@ pub async fn start(
     for engine in serving.engines.iter() {
         engine.foresee_with(Arc::new(OfClouds::new(engine, planning.clone())));
     }
+    // Before anybody asks: what is stored of these kinds is there all the time.
+    serving.offer();
     Ok(tokio::spawn(async move {
         providers::serve_directory(&serving.registry, &serving.pool, &serving.wanted.directory).await;
+        serving.forget_others(&fleet).await;
         serving.offer();
         match leases {
             None => serving.run(serving.engines.clone(), stop).await,
@@ -187,6 +193,17 @@ impl Serving {
                 changed.notify_one();
             }),
             tells,
+        }
+    }
+
+    /// What was remembered of providers that no program and no object stands for any more is forgotten.
+    async fn forget_others(&self, fleet: &InProcessFleet) {
+        match fleet.list(&self.wanted.hosting, providers::RESOURCE, "").await {
+            Ok(objects) => {
+                let names = objects.iter().map(|object| meta::name(object).to_owned()).collect();
+                self.registry.forget_all_but(&names);
+            }
+            Err(error) => tracing::warn!(%error, "it is not known which providers there are"),
         }
     }
 

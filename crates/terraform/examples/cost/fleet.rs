@@ -38,7 +38,13 @@ async fn serve(pool: &Pool, server: &Server, launch: Launch, digest: &str) -> Ar
     let catalogue = pool.catalogue(&launch, digest).await.unwrap();
     let registry = Arc::new(Registry::default());
     let address = "example.com/test/shelf".to_owned();
-    registry.set(Served { name: "shelf".into(), address, launch, digest: digest.into(), catalogue });
+    registry.set(Served {
+        name: "shelf".into(),
+        address,
+        program: Some(launch),
+        digest: digest.into(),
+        catalogue,
+    });
     let offers = registry.offers().into_iter().map(|offer| Offer {
         definition: offer.definition,
         schema: Arc::new(move |_| (offer.schema)()),

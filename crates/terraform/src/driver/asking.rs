@@ -25,7 +25,7 @@ impl Terraform {
     }
 
     pub(super) async fn secrets(subject: &Looking<'_>) -> Result<Secrets, Failure> {
-        Secrets::read(subject.reader, subject.object, &subject.connection.provider_word()).await
+        Secrets::read(subject.reader, subject.object, &subject.connection.type_name).await
     }
 
     /// A call of the provider: limited, counted, and judged.

@@ -145,7 +145,9 @@ pub struct Place<'a> {
 
 impl Place<'_> {
     fn name(&self) -> String {
-        let name = format!("{}-{}-tfstate", meta::name(self.object), self.facts.plural());
+        // Several providers may have a kind of the same name.
+        let kind = self.facts.resource.trim_end_matches(".kubeform.com");
+        let name = format!("{}-{kind}-tfstate", meta::name(self.object));
         if name.len() <= LONGEST_NAME {
             return name;
         }
@@ -227,5 +229,17 @@ mod tests {
         assert_eq!(seal.open("b", &sealed), None);
         assert_eq!(Seal::new(&[2; 32]).unwrap().open("a", &sealed), None);
         assert_eq!(seal.open("a", &sealed[..5]), None);
+    }
+
+    #[test]
+    fn kinds_of_the_same_name_are_kept_apart() {
+        let object = json!({"metadata": {"name": "ford"}});
+        let name = |resource: &str| {
+            let dialect = std::sync::Arc::new(crate::dialect::Kubeform);
+            let facts = Facts::new(resource, "User", "corner", "kubeform.com/finalizer", dialect);
+            Place { control_plane: "a", facts: &facts, object: &object }.name()
+        };
+        assert_eq!(name("users.user.corner.kubeform.com"), "ford-users.user.corner-tfstate");
+        assert_ne!(name("users.user.corner.kubeform.com"), name("users.user.framework.kubeform.com"));
     }
 }

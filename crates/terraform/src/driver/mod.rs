@@ -31,6 +31,7 @@ use serde_json::json;
 use crate::backend::Backends;
 use crate::change;
 use crate::dialect::IMPORT_ID;
+use crate::module::children;
 use crate::plugin::{Applied, IdentitySchema, Lease, Planned, Pool, State};
 use crate::registry::{Registry, Served};
 use crate::schema::Schema;
@@ -143,11 +144,6 @@ impl Configured {
         self.provider.catalogue.identity(&self.type_name).map(|schema| &**schema)
     }
 
-    /// The first word of the type: what Kubeform calls the provider.
-    fn provider_word(&self) -> String {
-        self.type_name.split('_').next().unwrap_or_default().to_owned()
-    }
-
     fn redact(&self, failure: Failure, secrets: &Secrets) -> Failure {
         let failure = failures::redact(failure, &self.redactions);
         failures::redact(failure, &secrets.texts())
@@ -179,12 +175,22 @@ impl Driver for Terraform {
         self.registry.kinds()
     }
 
+    fn known_kinds(&self) -> Vec<CompactString> {
+        self.registry.all_kinds()
+    }
+
     fn facts(&self, kind: &str) -> Option<Arc<Facts>> {
         self.registry.kind(kind).map(|kind| kind.facts.clone())
     }
 
     fn refers_to(&self, object: &Json) -> Vec<Key> {
-        referring::targets(&self.registry, object)
+        let mut targets = referring::targets(&self.registry, object);
+        targets.extend(children::stands_on(object));
+        targets
+    }
+
+    fn also_known_as(&self, object: &Json) -> Vec<Key> {
+        children::part_of(object).into_iter().collect()
     }
 
     fn refers_freely(&self) -> bool {
@@ -199,12 +205,15 @@ impl Driver for Terraform {
             return Err(Failure::terminal(why));
         }
         let (provider, type_name) = self.served(around.facts, around.object)?;
+        let program = provider.program.as_ref();
+        let program =
+            program.ok_or_else(|| Failure::recoverable("the provider of this kind is not ready yet"))?;
         let schema = provider.catalogue.resource(&type_name);
         let schema = schema.map_err(|error| failures::failure(error, None, false).at("spec.type"))?;
         let json = self.configuration(around, &provider).await?;
         let remote = self.remote(around).await?;
         let (config, redactions) = wanted::configuration(&provider.catalogue.provider.block, &json)?;
-        let lease = self.pool.lease(&provider.launch, &provider.digest, &config).await;
+        let lease = self.pool.lease(program, &provider.digest, &config).await;
         let lease = lease.map_err(|error| {
             // A configuration that is refused is the Secret's fault, which is looked at again when it changes.
             let failure = failures::failure(error, None, false);
@@ -219,14 +228,14 @@ impl Driver for Terraform {
     async fn prepare(
         &self,
         around: &Surroundings<'_>,
-        _: &Arc<Configured>,
+        connection: &Arc<Configured>,
         desired: &mut Json,
     ) -> Result<(), Failure> {
         // What goes does not wait for others.
         if meta::is_deleting(around.object) {
             return Ok(());
         }
-        referring::resolve(&self.registry, around, desired).await
+        referring::resolve(&self.registry, &connection.schema.block, around, desired).await
     }
 
     fn identify(&self, _: &Facts, _: &BTreeMap<String, String>, _: &mut Json) -> Result<(), Failure> {
@@ -268,11 +277,12 @@ impl Driver for Terraform {
     ) -> Result<Plan<Note>, Failure> {
         let connection = subject.connection;
         let block = &connection.schema.block;
-        let secrets = match observed {
+        let mut secrets = match observed {
             Some(observed) => observed.note.secrets.clone(),
             None => Self::secrets(subject).await?,
         };
         let config = wanted::config(block, subject.desired, &secrets)?;
+        secrets.wanted = shape::secrets(block, &config);
         let validate = connection.lease.validate(&connection.type_name, &config);
         let checked =
             Self::call(subject, OperationType::ReadOne, "ValidateResourceConfig", &secrets, validate).await?;

@@ -6,10 +6,13 @@
 //!   from: {apiVersion: subnet.linode.kubeform.com/v1alpha1, kind: Subnet, name: a, path: spec.state.id}
 //! ```
 //!
-//! Whoever is referred to is read in a way that wakes this object when it changes. Of the same namespace only.
+//! Whoever is referred to is read in a way that wakes this object when it changes. Of the same namespace only. What
+//! comes from a Secret goes only to where the provider keeps it secret.
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use objects::{Value as Json, meta};
 use provision::dialect::Dependable;
 use provision::{Failure, Surroundings, paths};
@@ -18,12 +21,17 @@ use serde::Deserialize;
 use serde_json::{Map, json};
 
 use crate::registry::Registry;
+use crate::schema::Block;
+use crate::shape;
 
 /// Woken when it comes; looked at all the same.
 const WAITING: Duration = Duration::from_secs(60);
 /// What most want of another resource.
 const DEFAULT_PATH: &str = "spec.state.id";
 const LONGEST: usize = 100;
+/// Kinds of `v1` that values can come from, as they are stored.
+const PLAIN: [(&str, &str); 2] = [("Secret", SECRETS), ("ConfigMap", "configmaps")];
+const SECRETS: &str = "secrets";
 
 #[derive(Debug, Deserialize)]
 struct Reference {
@@ -40,9 +48,18 @@ struct Target {
     path: Option<String>,
 }
 
-/// Puts the values of references into what is desired.
+impl Target {
+    /// How the kind is stored, if it is none of a provider's.
+    fn plain(&self) -> Option<&'static str> {
+        let of_kind = PLAIN.iter().find(|(kind, _)| *kind == self.kind)?;
+        (self.api_version == "v1").then_some(of_kind.1)
+    }
+}
+
+/// Puts the values of references into what is desired, a resource as `block` describes it.
 pub async fn resolve(
     registry: &Registry,
+    block: &Block,
     around: &Surroundings<'_>,
     desired: &mut Json,
 ) -> Result<(), Failure> {
@@ -54,6 +71,10 @@ pub async fn resolve(
         return Err(wrong(format!("there are more than {LONGEST}")));
     }
     for reference in references {
+        if reference.from.plain() == Some(SECRETS) && !shape::is_secret(block, &reference.field) {
+            let field = &reference.field;
+            return Err(wrong(format!("{field} is not kept secret and cannot come from a Secret")));
+        }
         let value = value(registry, around, &reference.from).await?;
         set(desired, &reference.field, value).map_err(wrong)?;
     }
@@ -75,10 +96,10 @@ pub fn targets(registry: &Registry, object: &Json) -> Vec<Key> {
 async fn value(registry: &Registry, around: &Surroundings<'_>, from: &Target) -> Result<Json, Failure> {
     let (kind, name) = (&from.kind, &from.name);
     let facts = registry.find(&from.api_version, kind);
-    let resource = match (from.api_version.as_str(), kind.as_str(), &facts) {
-        ("v1", "Secret", _) => "secrets".into(),
-        (_, _, Some(facts)) => facts.resource.clone(),
-        _ => {
+    let resource = match (from.plain(), &facts) {
+        (Some(plain), _) => plain.into(),
+        (None, Some(facts)) => facts.resource.clone(),
+        (None, None) => {
             let message = format!("{kind} of {} is not a kind that can be referred to", from.api_version);
             return Err(Failure::terminal(message).at("spec.references"));
         }
@@ -86,6 +107,9 @@ async fn value(registry: &Registry, around: &Surroundings<'_>, from: &Target) ->
     let waiting = |why: String| Failure::waiting(WAITING, why).at("spec.references");
     let object = around.reader.get(&resource, meta::namespace(around.object), name).await?;
     let object = object.ok_or_else(|| waiting(format!("{kind} {name} does not exist yet")))?;
+    if facts.is_some() && meta::is_deleting(&object) {
+        return Err(waiting(format!("{kind} {name} is being deleted")));
+    }
     if let Some(facts) = &facts {
         match facts.dialect.dependable(&object) {
             Dependable::Yes => {}
@@ -94,7 +118,16 @@ async fn value(registry: &Registry, around: &Surroundings<'_>, from: &Target) ->
     }
     let path = from.path.as_deref().unwrap_or(DEFAULT_PATH);
     let found = paths::get(&object, path).filter(|value| !value.is_null()).cloned();
-    found.ok_or_else(|| waiting(format!("{kind} {name} has no {path} yet")))
+    let found = found.ok_or_else(|| waiting(format!("{kind} {name} has no {path} yet")))?;
+    if from.plain() == Some(SECRETS) { opened(found, from, path) } else { Ok(found) }
+}
+
+/// A value of a Secret, as whoever made the Secret wrote it.
+fn opened(value: Json, from: &Target, path: &str) -> Result<Json, Failure> {
+    let bytes = value.as_str().and_then(|text| STANDARD.decode(text).ok());
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    let not_text = || Failure::terminal(format!("{path} of Secret {} is not text", from.name));
+    text.map(Json::String).ok_or_else(|| not_text().at("spec.references"))
 }
 
 /// A field below `spec.resource`; objects on the way are made, lists are not.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Secret as SecretObject;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use objects::{Value as Json, meta};
 use provision::{Failure, OperationType, Record};
 use serde_json::json;
@@ -55,19 +55,30 @@ pub async fn secrets(subject: &Looking<'_>, state: &State, before: &Secrets) -> 
             let patch = json!({"data": data});
             api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await
         }
-        None => {
-            let name = wanted::made_name(subject.object, &connection.provider_word());
-            let secret = json!({
-                "apiVersion": "v1", "kind": "Secret",
-                "metadata": {"name": name, "ownerReferences": [owner(subject.object, true)]},
-                "data": data,
-            });
-            api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&secret)).await
-        }
+        None => make(&api, subject, &data).await,
     };
     written
         .map(drop)
         .map_err(|error| Failure::recoverable(format!("the secret values cannot be kept: {error}")))
+}
+
+/// Made, and never taken from somebody who was quicker.
+async fn make(api: &Api<SecretObject>, subject: &Looking<'_>, data: &Json) -> kube::Result<SecretObject> {
+    let [first, second] = wanted::made_names(subject.object, &subject.connection.type_name);
+    let create = async |name: &str| {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": name, "ownerReferences": [owner(subject.object, true)]},
+            "data": data,
+        });
+        let secret = serde_json::from_value(secret).map_err(kube::Error::SerdeError)?;
+        api.create(&PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() }, &secret)
+            .await
+    };
+    match create(&first).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => create(&second).await,
+        made => made,
+    }
 }
 
 /// What the controller wrote into a Secret goes; what the user wrote stays.

@@ -22,6 +22,8 @@ pub struct Secrets {
     pub name: Option<String>,
     pub input: Option<Json>,
     pub output: Option<Json>,
+    /// What is secret of what is wanted, wherever it comes from.
+    pub wanted: Option<Json>,
     /// The names that this Secret uses.
     pub generation: usize,
 }
@@ -40,13 +42,25 @@ pub fn key(secret: &Json, key: &str) -> Result<Option<Json>, Failure> {
     if json.is_object() { Ok(Some(json)) } else { Err(wrong()) }
 }
 
-/// The name of the Secret that is made when an object has secrets and names none.
-pub fn made_name(object: &Json, provider: &str) -> String {
-    format!("{}-{provider}-sensitive", meta::name(object))
+/// The names of the Secret that is made when an object has secrets and names none: Kubeform's, and one for where that
+/// is an object's of another kind.
+pub fn made_names(object: &Json, type_name: &str) -> [String; 2] {
+    let provider = type_name.split('_').next().unwrap_or(type_name);
+    [provider, &type_name.replace('_', "-")].map(|word| format!("{}-{word}-sensitive", meta::name(object)))
+}
+
+/// Whether a Secret was made for another object.
+fn is_anothers(secret: &Json, object: &Json) -> bool {
+    let same = |owner: &Json, field: &str, value: &str| owner[field].as_str() == Some(value);
+    meta::owner_references(secret).iter().filter(|owner| owner["controller"] == true).any(|owner| {
+        !(same(owner, "apiVersion", meta::api_version(object))
+            && same(owner, "kind", meta::kind(object))
+            && same(owner, "name", meta::name(object)))
+    })
 }
 
 impl Secrets {
-    pub async fn read(reader: &Reader<'_>, object: &Json, provider: &str) -> Result<Secrets, Failure> {
+    pub async fn read(reader: &Reader<'_>, object: &Json, type_name: &str) -> Result<Secrets, Failure> {
         let namespace = meta::namespace(object);
         let named =
             object.pointer("/spec/secretRef/name").and_then(Json::as_str).filter(|name| !name.is_empty());
@@ -58,7 +72,17 @@ impl Secrets {
                         .at("spec.secretRef")
                 })?)
             }
-            None => reader.peek("secrets", namespace, &made_name(object, provider)).await?,
+            None => {
+                let mut found = None;
+                for name in made_names(object, type_name) {
+                    found = reader.peek("secrets", namespace, &name).await?;
+                    found = found.filter(|secret| !is_anothers(secret, object));
+                    if found.is_some() {
+                        break;
+                    }
+                }
+                found
+            }
         };
         let Some(secret) = secret else { return Ok(Secrets::default()) };
         let has = |names: [&str; 2], at: usize| secret.pointer(&format!("/data/{}", names[at])).is_some();
@@ -68,6 +92,7 @@ impl Secrets {
             name: Some(meta::name(&secret).to_owned()),
             input: key(&secret, INPUTS[generation])?,
             output: key(&secret, OUTPUTS[generation])?,
+            wanted: None,
             generation,
         })
     }
@@ -75,7 +100,7 @@ impl Secrets {
     /// All texts in it, to keep them out of messages.
     pub fn texts(&self) -> Vec<String> {
         let mut found = Vec::new();
-        self.input.iter().chain(&self.output).for_each(|json| texts(json, &mut found));
+        self.input.iter().chain(&self.output).chain(&self.wanted).for_each(|json| texts(json, &mut found));
         found
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use objects::{Value as Json, meta};
+use runtime::Key;
 use serde_json::{Map, json};
 use sha2::{Digest, Sha256};
 
@@ -74,6 +75,24 @@ pub fn is_of(object: &Json, module: &Json) -> bool {
 
 pub fn address(object: &Json) -> &str {
     meta::annotation(object, ADDRESS).unwrap_or_default()
+}
+
+/// The resource of the module that an object is an instance of, under a name that all instances have.
+pub fn part_of(object: &Json) -> Option<Key> {
+    let resource = address::declaration(address(object));
+    if resource.is_empty() { None } else { shared_name(object, &resource) }
+}
+
+/// The resources of the module that an object stands on, under those names.
+pub fn stands_on(object: &Json) -> Vec<Key> {
+    behind(object).iter().filter_map(|resource| shared_name(object, resource)).collect()
+}
+
+/// No object is called so: modules of one namespace may have the same resources.
+fn shared_name(object: &Json, resource: &str) -> Option<Key> {
+    let module = meta::owner_references(object).iter().find(|owner| owner["kind"] == MODULE)?;
+    let name = format!("{}/{resource}", module["uid"].as_str().unwrap_or_default());
+    Some(Key::new(ADDRESS, meta::namespace(object), name))
 }
 
 fn behind(object: &Json) -> BTreeSet<String> {

@@ -10,7 +10,7 @@
 mod address;
 mod arithmetic;
 mod body;
-mod children;
+pub(crate) mod children;
 mod config;
 mod controller;
 mod course;

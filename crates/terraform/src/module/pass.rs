@@ -386,8 +386,7 @@ impl Pass<'_> {
         for (address, child) in children {
             let type_name = child.object.pointer("/spec/type").and_then(Json::as_str).unwrap_or_default();
             // A Secret that is not there yet is the engine's to complain of.
-            let secrets =
-                Secrets::read(self.reader, &child.object, word(type_name)).await.unwrap_or_default();
+            let secrets = Secrets::read(self.reader, &child.object, type_name).await.unwrap_or_default();
             let provider = child.object.pointer("/spec/provider").and_then(Json::as_str).unwrap_or_default();
             let schema = providers.of_child(provider, type_name);
             there.insert(address.clone(), children::there(&child.object, schema.as_deref(), &secrets));
@@ -410,9 +409,4 @@ pub(super) struct Child {
     pub input: Option<Json>,
     /// The Secret goes with it; until the object is there, it would go with the module.
     owns_secret: bool,
-}
-
-/// The first word of a type: what a module calls the provider.
-fn word(type_name: &str) -> &str {
-    type_name.split('_').next().unwrap_or_default()
 }

@@ -201,13 +201,14 @@ impl Pass<'_> {
         let Some((served, _)) = providers.data.get(&key(&asked.provider, &asked.type_name)) else {
             return Err(missing(&asked.type_name).into());
         };
+        let Some(program) = &served.program else { return Err(missing(&asked.type_name).into()) };
         let json = match configurations.secret(&asked.provider) {
             Some(name) => self.configuration(&name).await?,
             None => json!({}),
         };
         let (config, redactions) = wanted::configuration(&served.catalogue.provider.block, &json)?;
         let said = async {
-            let lease = self.pool.lease(&served.launch, &served.digest, &config).await?;
+            let lease = self.pool.lease(program, &served.digest, &config).await?;
             let value = lease.judge(lease.read_data(&asked.type_name, &asked.config).await)?;
             self.pool.succeeded(&lease);
             Ok(value)

@@ -15,7 +15,7 @@ use super::course::Course;
 use super::kinds::{FINALIZER, GROUP, MODULE};
 use super::pass::{Child, Pass, SECRET_WORD, Stop};
 use crate::definition;
-use crate::driver::wanted::{OUTPUTS, Secrets, made_name, merge_patch};
+use crate::driver::wanted::{OUTPUTS, Secrets, made_names, merge_patch};
 use crate::names::API_VERSION;
 
 const MANAGER: &str = "hangar-terraform-modules";
@@ -117,7 +117,7 @@ impl Pass<'_> {
                     written(name, patched)?;
                 }
                 None => {
-                    let name = made_name(&self.object, SECRET_WORD);
+                    let [name, _] = made_names(&self.object, SECRET_WORD);
                     let secret = json!({
                         "apiVersion": "v1", "kind": "Secret",
                         "metadata": {"name": name, "ownerReferences": [crate::driver::owner(&self.object, true)]},

@@ -87,6 +87,35 @@ impl Catalogue {
         })
     }
 
+    /// What is known of a provider that was not asked yet.
+    pub fn of_resources(
+        version: Version,
+        resources: impl IntoIterator<Item = (String, Vec<u8>)>,
+    ) -> Catalogue {
+        Catalogue {
+            version,
+            capabilities: ServerCapabilities::default(),
+            provider: Arc::new(Schema::empty()),
+            meta: None,
+            resources: resources.into_iter().collect(),
+            data_sources: BTreeMap::new(),
+            ephemeral: BTreeMap::new(),
+            lists: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            identities: BTreeMap::new(),
+            decoded: Cache::new(DECODED),
+        }
+    }
+
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Schemas of resource types, as the provider sent them.
+    pub fn resources(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.resources.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
+    }
+
     pub fn resource_types(&self) -> impl Iterator<Item = &str> {
         self.resources.keys().map(String::as_str)
     }

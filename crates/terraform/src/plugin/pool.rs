@@ -67,7 +67,7 @@ struct Shared {
     warden: Arc<Warden>,
     state: Mutex<Running>,
     failures: Cache<Key, Failures>,
-    /// By the binary's digest.
+    /// By the binary's digest and its arguments.
     catalogues: Cache<String, Arc<Catalogue>>,
 }
 
@@ -146,7 +146,7 @@ impl Pool {
                     .await?;
             Ok(provider.catalogue().clone())
         };
-        self.shared.catalogues.get_or_insert_async(digest, asked).await
+        self.shared.catalogues.get_or_insert_async(&said_by(launch, digest), asked).await
     }
 
     /// A provider with this configuration: one that runs already, or a new one.
@@ -172,7 +172,7 @@ impl Pool {
         config: &Value,
     ) -> Result<Arc<Provider>, PluginError> {
         let settings = &self.shared.settings;
-        let known = self.shared.catalogues.get(digest);
+        let known = self.shared.catalogues.get(&said_by(launch, digest));
         let provider =
             Provider::start(launch, settings.limits, &settings.directory, known, &self.shared.warden).await?;
         let warnings = provider.configure(config).await?;
@@ -250,6 +250,11 @@ impl Pool {
     pub fn close(&self) {
         self.shared.state.lock().slots.clear();
     }
+}
+
+/// An interpreter is another program with every script.
+fn said_by(launch: &Launch, digest: &str) -> String {
+    [digest].into_iter().chain(launch.arguments.iter().map(String::as_str)).collect::<Vec<_>>().join("\0")
 }
 
 fn key(launch: &Launch, digest: &str, config: &[u8]) -> Key {

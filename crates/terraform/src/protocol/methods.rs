@@ -15,6 +15,13 @@ impl Version {
             _ => None,
         }
     }
+
+    pub fn number(self) -> u32 {
+        match self {
+            Version::V5 => 5,
+            Version::V6 => 6,
+        }
+    }
 }
 
 /// What can be asked of a provider.

@@ -16,7 +16,7 @@ pub use write::{secrets, shown};
 
 use crate::diagnostic::{Path, Step};
 use crate::names::FieldNames;
-use crate::schema::{Block, Member, Shape};
+use crate::schema::{Block, Member, Nesting, Shape};
 use crate::value::Type;
 
 /// A field of an object that does not fit.
@@ -43,6 +43,25 @@ pub(crate) fn is_timeouts(name: &str, member: &Member, top: bool) -> bool {
 
 pub(crate) fn names(block: &Block, top: bool) -> FieldNames {
     FieldNames::new(block.members.keys(), top)
+}
+
+/// Whether what stands at a field such as `rule.0.port` is kept secret, by itself or with what is around it.
+pub fn is_secret(block: &Block, field: &str) -> bool {
+    let (mut block, mut top) = (block, true);
+    let mut steps = field.split('.').filter(|step| step.parse::<usize>().is_err());
+    while let Some(step) = steps.next() {
+        let names = names(block, top);
+        let Some(member) = names.member(step).and_then(|name| block.members.get(name)) else { return false };
+        if member.is_secret() {
+            return true;
+        }
+        let Shape::Nested(nested) = &member.shape else { return false };
+        if nested.nesting == Nesting::Map {
+            steps.next();
+        }
+        (block, top) = (&nested.block, false);
+    }
+    false
 }
 
 /// The field of an object that a provider's path is about, such as `spec.resource.rule[0].port`; below `root`.

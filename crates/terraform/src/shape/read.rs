@@ -316,6 +316,16 @@ fn overlay(
             {
                 overlay(reader, &nested.block, before, json, &path)?
             }
+            (Shape::Nested(nested), Json::Object(given), Value::Fields(mut elements))
+                if nested.nesting == Nesting::Map =>
+            {
+                for (key, json) in given {
+                    let before = elements.remove(key).unwrap_or(Value::Null);
+                    let path = below(&path, key);
+                    elements.insert(key.clone(), overlay(reader, &nested.block, before, json, &path)?);
+                }
+                Value::Fields(elements)
+            }
             _ => reader.member(name, member, json, &path, false)?,
         };
         fields.insert(name.clone(), value);

@@ -167,3 +167,47 @@ fn durations() {
         check(text, None);
     }
 }
+
+#[test]
+fn where_secrets_may_be() {
+    let schema = thing();
+    for (field, secret) in [
+        ("rootPass", true),
+        ("secretMap.key", true),
+        ("tokenWo", true),
+        ("owner.pin", true),
+        ("rule.0.key", true),
+        ("owner.userID", false),
+        ("rule.0.port", false),
+        ("name", false),
+        ("tags.key", false),
+        ("nothing", false),
+    ] {
+        assert_eq!(is_secret(&schema.block, field), secret, "{field}");
+    }
+}
+
+#[test]
+fn secrets_in_maps_of_objects() {
+    let nested = wire::Object {
+        attributes: attributes(&[("label", r#""string""#, "r"), ("pin", r#""string""#, "ow")]),
+        nesting: 4,
+    };
+    let keys = wire::Attribute6 {
+        name: "keys".into(),
+        required: true,
+        nested_type: Some(nested),
+        ..Default::default()
+    };
+    let block = wire::Block { attributes: vec![keys.encode_to_vec().into()], ..Default::default() };
+    let schema = wire::Schema { version: 0, block: Some(block) };
+    let schema = Schema::decode(&schema.encode_to_vec(), Version::V6).unwrap();
+    let value = desired(&schema.block, &json!({"keys": {"front": {"label": "x"}}})).unwrap();
+    let secrets = json!({"keys": {"front": {"pin": "1234"}, "back": {"pin": "5678"}}});
+    let value = with_secrets(&schema.block, value, &secrets).unwrap();
+    let keys = value.field("keys");
+    assert_eq!(keys.field("front").field("label").as_str(), Some("x"));
+    assert_eq!(keys.field("front").field("pin").as_str(), Some("1234"));
+    assert_eq!(keys.field("back").field("pin").as_str(), Some("5678"));
+    assert!(is_secret(&schema.block, "keys.front.pin") && !is_secret(&schema.block, "keys.front.label"));
+}

@@ -68,6 +68,32 @@ async fn outputs_for_others() {
 }
 
 #[tokio::test]
+async fn values_of_secrets() {
+    let plane = Plane::new().await;
+    plane.provider_secret().await;
+    let outputs = json!([{"path": "token", "to": {"kind": "Secret", "name": "made", "key": "token"}}]);
+    plane.thing("one", json!({"resource": {"name": "one"}, "outputs": outputs})).await;
+    plane.current(THINGS, "one").await;
+    let reference = |field: &str, kind: &str, path: &str| json!([{"field": field, "from": {"apiVersion": "v1", "kind": kind, "name": "made", "path": path}}]);
+    let references = reference("secret", "Secret", "data.token");
+    plane.thing("two", json!({"resource": {"name": "two"}, "references": references})).await;
+    let object = plane.current(THINGS, "two").await;
+    let things = plane.world.things();
+    let two = things.iter().find(|thing| thing["name"] == "two").unwrap();
+    assert!(two["secret"].as_str().unwrap().starts_with("token of thing-"), "{two}");
+    assert!(!object.to_string().contains("token of"));
+    // What would be seen is refused; what is no secret is not.
+    let edit = |references: Json| plane.patch(THINGS, "two", json!({"spec": {"references": references}}));
+    edit(reference("note", "Secret", "data.token")).await;
+    plane.failed(THINGS, "two", "note is not kept secret and cannot come from a Secret").await;
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made"}, "data": {"note": "plain"}});
+    plane.create("configmaps", map).await;
+    edit(reference("note", "ConfigMap", "data.note")).await;
+    let plain = |object: Option<&Json>| object.unwrap()["spec"]["state"]["note"] == "plain";
+    plane.until(THINGS, "two", plain).await;
+}
+
+#[tokio::test]
 async fn what_others_refer_to_goes_after_them() {
     let plane = Plane::new().await;
     plane.provider_secret().await;

@@ -7,6 +7,33 @@ use serde_json::{Value as Json, json};
 use super::plane::*;
 
 #[tokio::test]
+async fn objects_of_the_same_name_have_their_own_secrets() {
+    let plane = Plane::new().await;
+    plane.provider_secret().await;
+    plane.thing("one", json!({"resource": {"name": "one"}})).await;
+    plane.current(THINGS, "one").await;
+    let other = json!({
+        "apiVersion": "terraform.hangar.dev/v1alpha1", "kind": "Resource", "metadata": {"name": "one"},
+        "spec": {
+            "provider": "shelf", "type": "shelf_thing", "providerRef": {"name": "shelf"}, "resource": {"name": "two"},
+        },
+    });
+    let resources = "resources.terraform.hangar.dev";
+    plane.create(resources, other).await;
+    plane.current(resources, "one").await;
+    for (kind, secret) in [(THINGS, "one-shelf-sensitive"), (resources, "one-shelf-thing-sensitive")] {
+        let id = plane.get(kind, "one").await.unwrap()["spec"]["state"]["id"].clone();
+        let secret = plane.get("secrets", secret).await.unwrap();
+        let state: Json = serde_json::from_str(&secret_value(&secret, "state").unwrap()).unwrap();
+        assert_eq!(state["token"], format!("token of {}", id.as_str().unwrap()), "{kind}");
+    }
+    plane.delete(resources, "one").await;
+    plane.gone(resources, "one").await;
+    let left = plane.get("secrets", "one-shelf-sensitive").await.unwrap();
+    assert!(secret_value(&left, "state").is_some());
+}
+
+#[tokio::test]
 async fn the_ten_steps() {
     let plane = Plane::new().await;
     // 1 and 2: the Secrets of the provider and of what is sensitive. 3: the resource.
@@ -104,7 +131,7 @@ async fn a_secret_is_made_when_none_is_named() {
     let owner = &secret["metadata"]["ownerReferences"][0];
     assert_eq!((&owner["uid"], &owner["controller"]), (&object["metadata"]["uid"], &json!(true)));
     // The kept state is not to be read.
-    let kept = plane.get("secrets", "one-things-tfstate").await.unwrap();
+    let kept = plane.get("secrets", "one-things.thing.shelf-tfstate").await.unwrap();
     assert!(!secret_value(&kept, "state").unwrap().contains("token of"));
 }
 
@@ -195,6 +222,18 @@ async fn imports() {
     plane.create(THINGS, object).await;
     plane.failed(THINGS, "none", "there is no thing with this id").await;
     assert_eq!(plane.world.things().len(), 1);
+    // With nothing but its id, the object is filled in with what is there.
+    let retain = json!({"metadata": {"annotations": {"hangar.dev/deletion-policy": "retain"}}});
+    plane.patch(THINGS, "mine", retain).await;
+    plane.delete(THINGS, "mine").await;
+    plane.gone(THINGS, "mine").await;
+    plane.thing("filled", json!({"resource": {"id": id}})).await;
+    let filled = plane.current(THINGS, "filled").await;
+    assert_eq!(
+        (&filled["spec"]["resource"]["name"], &filled["spec"]["resource"]["size"]),
+        (&json!("x"), &json!(8))
+    );
+    assert_eq!(plane.world.things().len(), 1);
 }
 
 #[tokio::test]
@@ -270,6 +309,13 @@ async fn values_of_other_objects() {
     plane.patch(THINGS, "net", json!({"spec": {"resource": {"note": "second"}}})).await;
     let changed = |object: Option<&Json>| object.unwrap()["spec"]["state"]["note"] == "second";
     plane.until(THINGS, "one", changed).await;
+    // What is required can come from elsewhere; without any source it is missed at once.
+    let from = json!({"apiVersion": "thing.shelf.kubeform.com/v1alpha1", "kind": "Thing", "name": "net"});
+    let references = json!([{"field": "name", "from": from}]);
+    assert!(plane.try_create(THINGS, thing("named", json!({"resource": {}}))).await.is_err());
+    plane.thing("named", json!({"resource": {}, "references": references})).await;
+    let named = plane.current(THINGS, "named").await;
+    assert_eq!(named["spec"]["state"]["name"], net["spec"]["resource"]["id"]);
 }
 
 #[tokio::test]

@@ -69,7 +69,7 @@ impl Plane {
             registry.set(Served {
                 name: name.into(),
                 address: format!("example.com/test/{name}"),
-                launch,
+                program: Some(launch),
                 digest: DIGEST.into(),
                 catalogue,
             });

@@ -193,3 +193,13 @@ async fn with_a_limit_on_memory() {
     let error = world.pool.lease(&launch, DIGEST, &world.config()).await.err().unwrap();
     assert!(matches!(error, PluginError::NoHandshake { .. }), "{error}");
 }
+
+#[tokio::test]
+async fn one_program_with_other_arguments_is_another_provider() {
+    let world = World::new();
+    let launch = Launch::new(shelf_program());
+    let other = Launch { arguments: vec!["--other".into()], ..launch.clone() };
+    let ask = async |launch: &Launch| world.pool.catalogue(launch, DIGEST).await.unwrap();
+    let (one, two) = (ask(&launch).await, ask(&other).await);
+    assert!(Arc::ptr_eq(&one, &ask(&launch).await) && !Arc::ptr_eq(&one, &two));
+}

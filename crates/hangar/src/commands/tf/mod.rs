@@ -81,6 +81,21 @@ impl Plane {
         }
     }
 
+    /// The Secret with the configuration of a provider: the given one, the usual one if there is one, or none.
+    async fn configuration(
+        &self,
+        given: Option<&str>,
+        provider: &str,
+        namespace: &str,
+    ) -> anyhow::Result<String> {
+        if let Some(name) = given {
+            return Ok(name.to_owned());
+        }
+        let usual = format!("{provider}-provider-secret");
+        let there = self.get(&format!("/api/v1/namespaces/{namespace}/secrets/{usual}")).await?;
+        Ok(there.map_or_else(String::new, |_| usual))
+    }
+
     /// Whether a kind is served.
     async fn serves(&self, kind: &Kind) -> anyhow::Result<bool> {
         let found = self.get(&format!("/apis/{}", kind.api_version())).await?;

@@ -31,7 +31,7 @@ pub struct ImportResource {
     /// the namespace of the object
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
-    /// the Secret with the provider's configuration [default: <provider>-provider-secret]
+    /// the Secret with the provider's configuration [default: <provider>-provider-secret, if there is one]
     #[arg(long, value_name = "NAME")]
     provider_secret: Option<String>,
     /// write an object of the kind Resource, and not of a kind for the type
@@ -53,7 +53,7 @@ async fn import_it(import: ImportResource, kubeconfig: Option<&Path>) -> anyhow:
         bail!("the server has no Terraform providers");
     }
     let word = import.type_name.split('_').next().unwrap_or(&import.type_name);
-    let reference = import.provider_secret.clone().unwrap_or_else(|| format!("{word}-provider-secret"));
+    let reference = plane.configuration(import.provider_secret.as_deref(), word, &import.namespace).await?;
     let usual = object_name([import.type_name.split_once('_').map_or(word, |(_, rest)| rest), &import.id]);
     let name = import.name.clone().unwrap_or(usual);
     let probe = json!({

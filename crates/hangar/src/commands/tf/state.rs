@@ -26,7 +26,7 @@ pub struct ImportState {
     /// the namespace of the objects
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
-    /// the Secret with the provider's configuration [default: <provider>-provider-secret]
+    /// the Secret with the provider's configuration [default: <provider>-provider-secret, if there is one]
     #[arg(long, value_name = "NAME")]
     provider_secret: Option<String>,
     /// only these, such as linode_instance.web
@@ -116,7 +116,8 @@ async fn take_over(plane: &Plane, import: &ImportState, one: &Taken<'_>) -> anyh
     if !plane.serves(&kind).await? {
         bail!("the server does not serve {}.{}; is there a Provider for it?", kind.plural, kind.group);
     }
-    let reference = import.provider_secret.clone().unwrap_or_else(|| format!("{provider}-provider-secret"));
+    let reference =
+        plane.configuration(import.provider_secret.as_deref(), provider, &import.namespace).await?;
     let mut spec = json!({"resource": {}, "providerRef": {"name": reference}});
     if kind.is_generic() {
         spec["provider"] = json!(provider);
@@ -125,6 +126,9 @@ async fn take_over(plane: &Plane, import: &ImportState, one: &Taken<'_>) -> anyh
         let attributes = one.instance.attributes.as_ref().map_or("{}", |raw| raw.get());
         let attributes: Value = serde_json::from_str(attributes).context("its attributes cannot be read")?;
         spec["resource"] = required(&schema(plane, &kind).await?, &attributes);
+        // Enough for definitions of ours; what it is comes from the state.
+        let id = attributes.get("id").filter(|id| id.is_string()).cloned();
+        spec["resource"]["id"] = id.unwrap_or_else(|| json!(""));
     }
     let secret = format!("{}-{}-import", one.name, kind.plural);
     let secrets = format!("/api/v1/namespaces/{}/secrets", import.namespace);
