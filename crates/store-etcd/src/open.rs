@@ -35,6 +35,13 @@ pub enum OpenError {
     Failed(String),
 }
 
+impl OpenError {
+    /// Whether it may work later although nobody changes the address or the server's settings.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, OpenError::Unreachable { .. } | OpenError::Failed(_))
+    }
+}
+
 /// Progress of watches and pieces of large answers came with it.
 const OLDEST: &str = "3.4";
 

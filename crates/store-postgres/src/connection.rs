@@ -49,6 +49,14 @@ pub enum OpenError {
     Failed { place: String, why: String },
 }
 
+impl OpenError {
+    /// Whether it may work later although nobody changes the address or the server's settings.
+    pub fn may_pass(&self) -> bool {
+        use OpenError::*;
+        matches!(self, Unreachable { .. } | ReadOnly { .. } | DiskFull { .. } | Failed { .. })
+    }
+}
+
 /// The oldest major version of PostgreSQL that is tested and promised.
 const OLDEST: u32 = 15;
 /// What is added for encryption and passwords to the time a host has to answer.

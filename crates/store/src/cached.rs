@@ -108,6 +108,7 @@ impl Cached {
             from_memory: told(&registry.counts.from_memory),
             from_engine: told(&registry.counts.from_engine),
             questions: told(&registry.counts.questions),
+            evictions: told(&registry.counts.evictions),
         }
     }
 
@@ -155,6 +156,8 @@ pub struct Load {
     pub from_memory: u64,
     pub from_engine: u64,
     pub questions: u64,
+    /// Types of tenants that were dropped, to make room or because nobody read them.
+    pub evictions: u64,
 }
 
 #[derive(Default)]
@@ -162,6 +165,7 @@ struct Counts {
     from_memory: AtomicU64,
     from_engine: AtomicU64,
     questions: AtomicU64,
+    evictions: AtomicU64,
 }
 
 fn count(one: &AtomicU64) {
@@ -245,7 +249,9 @@ impl Registry {
             if self.room.taken() <= self.room.limit() / 10 * 9 {
                 break;
             }
-            candidate.mirror.forget(&candidate.kind);
+            if candidate.mirror.forget(&candidate.kind) {
+                count(&self.counts.evictions);
+            }
         }
         self.drop_empty();
     }
@@ -262,7 +268,8 @@ async fn sweep(registry: Arc<Registry>) {
         ticks.tick().await;
         let then = registry.idle_since();
         let mirrors: Vec<_> = registry.mirrors.lock().values().cloned().collect();
-        mirrors.iter().for_each(|mirror| mirror.forget_unused(then));
+        let forgotten: u64 = mirrors.iter().map(|mirror| mirror.forget_unused(then)).sum();
+        registry.counts.evictions.fetch_add(forgotten, Ordering::Relaxed);
         registry.drop_empty();
         registry.asked.lock().retain(|_, (_, last)| *last >= then);
     }

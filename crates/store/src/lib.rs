@@ -3,7 +3,8 @@
 //! Everything above this crate sees [`Store`]; nothing above it knows which engine runs.
 //! A key is always (tenant, type, namespace, name), so whatever is done to a tenant is done to a range.
 //!
-//! [`embedded`] is the engine of one machine; [`cached`] answers reads of engines elsewhere from memory. What every
+//! [`embedded`] is the engine of one machine; [`cached`] answers reads of engines elsewhere from memory; [`late`] is a store
+//! that is away at first, and [`claimed`] one behind the fence of another store. What every
 //! engine needs is beside them: [`fanout`] (watches),
 //! [`codec`] (keys as bytes), [`export`] (a tenant as a file), and `conformance` (what every engine must pass; a
 //! feature).
@@ -11,6 +12,7 @@
 //! Not here: objects. This crate moves bytes and knows nothing of Kubernetes.
 
 pub mod cached;
+mod claim;
 pub mod codec;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
@@ -18,7 +20,11 @@ pub mod embedded;
 pub mod export;
 pub mod fanout;
 mod interface;
+mod late;
+mod stand_in;
 
 pub use cached::Cached;
+pub use claim::claimed;
 pub use embedded::Embedded;
 pub use interface::*;
+pub use late::{Arrival, late};

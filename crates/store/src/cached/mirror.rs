@@ -251,11 +251,13 @@ impl Mirror {
         self.moved.notify_waiters();
     }
 
-    /// Drops what was not used since `then`.
-    pub(super) fn forget_unused(&self, then: u64) {
-        self.state.write().slots.retain(|_, slot| {
-            slot.used.load(Ordering::Relaxed) >= then || matches!(slot.content, Content::Filling(..))
-        });
+    /// Drops what was not used since `then`, and says how much that was.
+    pub(super) fn forget_unused(&self, then: u64) -> u64 {
+        let unused = |slot: &Slot| {
+            slot.used.load(Ordering::Relaxed) < then && !matches!(slot.content, Content::Filling(..))
+        };
+        let mut state = self.state.write();
+        state.slots.extract_if(|_, slot| unused(slot)).count() as u64
     }
 
     pub(super) fn candidates(self: &Arc<Self>, into: &mut Vec<Candidate>) {
@@ -268,8 +270,9 @@ impl Mirror {
         }
     }
 
-    pub(super) fn forget(&self, kind: &str) {
-        self.state.write().slots.remove(kind);
+    /// Whether there was something to forget.
+    pub(super) fn forget(&self, kind: &str) -> bool {
+        self.state.write().slots.remove(kind).is_some()
     }
 }
 
