@@ -64,11 +64,21 @@ impl Database {
 
     /// Kills it and starts it again on what it had.
     pub fn restart(&self) {
+        self.kill();
+        self.start_again();
+    }
+
+    pub fn kill(&self) {
         match &self.server {
-            Program::Postgres(server) => {
-                server.kill();
-                server.start();
-            }
+            Program::Postgres(server) => server.kill(),
+            Program::Etcd(server) => server.lock().unwrap().kill(),
+        }
+    }
+
+    /// On what it had.
+    pub fn start_again(&self) {
+        match &self.server {
+            Program::Postgres(server) => server.start(),
             Program::Etcd(server) => {
                 let mut server = server.lock().unwrap();
                 server.restart();

@@ -1,5 +1,6 @@
 //! One running `hangar up`, or a `hangar serve` beside it, in a directory of its own.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -82,6 +83,15 @@ impl Server {
 
     /// One more on the same database: it has the same keys, and whoever is known to the one is known to the other.
     pub fn beside(&self) -> Server {
+        self.another(Role::Serve)
+    }
+
+    /// One that does everything as well.
+    pub fn twin(&self) -> Server {
+        self.another(Role::Up)
+    }
+
+    fn another(&self, role: Role) -> Server {
         assert!(self.database.is_some(), "an embedded store has one server");
         let dir = tempfile::tempdir().unwrap();
         let keys = self.dir().join("data/keys");
@@ -90,7 +100,7 @@ impl Server {
         assert!(copied.unwrap().success(), "the keys cannot be copied");
         std::fs::copy(self.kubeconfig(), dir.path().join("kubeconfig")).unwrap();
         let address = SocketAddr::new(ANY_PORT.ip(), databases::free_port());
-        let (role, flags, database) = (Role::Serve, self.flags.clone(), self.database.clone());
+        let (flags, database) = (self.flags.clone(), self.database.clone());
         let mut server =
             Server { dir, process: None, address, role, flags, database, forgiven: Vec::new(), delay: 0 };
         server.launch();
@@ -115,6 +125,14 @@ impl Server {
     /// Room for a test's own files, gone with the server.
     pub fn dir(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// Leases that it holds, of the store of this name, as its metrics say.
+    pub fn leases(&self, store: &str) -> BTreeSet<String> {
+        let metrics = self.client().get("/metrics").text();
+        let held = format!("hangar_lease_held{{store=\"{store}\",lease=\"");
+        let name = |line: &str| Some(line.strip_prefix(&held)?.split_once('"')?.0.to_owned());
+        metrics.lines().filter_map(name).collect()
     }
 
     pub fn kubeconfig(&self) -> PathBuf {

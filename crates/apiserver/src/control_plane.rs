@@ -173,7 +173,7 @@ pub struct ControlPlanes {
     store: Arc<dyn Store>,
     codec: Codec,
     held: Cache<CompactString, Arc<ControlPlane>>,
-    /// Names of those that are held.
+    /// Names of those that are held, or that something happened in lately.
     names: Cache<TenantId, CompactString>,
     /// Rules that policies share: most have the default ones.
     rules: RulePool,
@@ -245,6 +245,20 @@ impl ControlPlanes {
             self.forget(name);
         }
         Ok(Found::Nothing)
+    }
+
+    /// The name of the control plane that something happened in, if it is served from here.
+    pub async fn name_of(&self, tenant: TenantId) -> Result<Option<CompactString>, StoreError> {
+        if let Some(name) = self.names.get(&tenant) {
+            return Ok(Some(name));
+        }
+        // One that is on its way here is nobody's business until it has arrived.
+        let found = self.store.tenant_by_id(tenant).await?.filter(|row| self.is_open(row));
+        let name = found.map(|row| row.name);
+        if let Some(name) = &name {
+            self.names.insert(tenant, name.clone());
+        }
+        Ok(name)
     }
 
     fn record(&self, tenant: &Tenant) -> Result<Record, ControlPlaneError> {

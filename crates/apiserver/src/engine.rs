@@ -109,7 +109,7 @@ impl Engine {
         catalogs: Arc<Catalogs>,
     ) -> Arc<Engine> {
         let codec = Codec::new(&config.data_key);
-        let store = metrics.measured(store);
+        let store = metrics.measured(&name, store);
         Arc::new(Engine {
             name,
             planes: Arc::new(ControlPlanes::new(store.clone(), codec.clone(), catalogs)),
@@ -131,6 +131,12 @@ impl Engine {
     /// The same engine for whoever holds a lease: nothing is written through it once another has taken that.
     pub fn fenced(&self, fence: Fence) -> Arc<Engine> {
         Arc::new(Engine { store: self.store.fenced(fence), ..self.clone() })
+    }
+
+    /// The same engine for whoever holds a lease of another store.
+    pub(crate) fn claimed(&self, home: &Engine, fence: Fence) -> Arc<Engine> {
+        let store = store::claimed(home.store.clone(), fence, self.store.clone());
+        Arc::new(Engine { store, ..self.clone() })
     }
 
     /// Adds paths to the hosting control plane; the first one counts.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use objects::CompactString;
-use store::StoreError;
+use store::{Fence, StoreError};
 
 use crate::control_plane::{ControlPlane, Found};
 use crate::engine::Engine;
@@ -21,14 +21,27 @@ impl Engines {
         Engines(Arc::new(std::iter::once(default).chain(others).collect()))
     }
 
-    /// The same with another engine on the default store: that of whoever holds a lease there.
+    /// The same for whoever holds a lease of the default store: nothing is written through them once another has taken it
+    /// and has looked at the store in question. To be called within a runtime.
     #[must_use]
-    pub fn with_default(&self, default: Arc<Engine>) -> Self {
-        Engines::new(default, self.iter().skip(1).cloned().collect())
+    pub fn fenced(&self, fence: &Fence) -> Self {
+        let home = self.default_store();
+        let others = self.others().map(|engine| {
+            let fenced = engine.claimed(home, fence.clone());
+            // That is at once, where it is there; else when it is first used.
+            let store = fenced.store.clone();
+            tokio::spawn(async move { store.position().await });
+            fenced
+        });
+        Engines::new(home.fenced(fence.clone()), others.collect())
     }
 
     pub fn default_store(&self) -> &Arc<Engine> {
         &self.0[0]
+    }
+
+    pub fn others(&self) -> impl Iterator<Item = &Arc<Engine>> {
+        self.iter().skip(1)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Engine>> {
@@ -72,22 +85,31 @@ impl Engines {
 
     /// Takes away all that is kept for an owner under a name, in every store. Returns whether there was anything.
     pub async fn remove(&self, name: &str, owner: &str) -> Result<bool, Failure> {
-        let mut removed = false;
+        let (mut removed, mut failed) = (false, None);
         for engine in self.iter() {
-            let Some(tenant) = engine.store.tenant(name).await? else { continue };
-            if engine.planes.charter(&tenant)?.owner.as_deref() != Some(owner) {
-                continue;
+            match remove(engine, name, owner).await {
+                Ok(found) => removed |= found,
+                // It goes from the others all the same.
+                Err(failure) => failed = Some(failure),
             }
-            match engine.store.delete_tenant(tenant.id).await {
-                Ok(()) => removed = true,
-                Err(StoreError::NoTenant) => {}
-                Err(error) => return Err(error.into()),
-            }
-            engine.planes.forget(name);
-            engine.announce(name).await?;
         }
-        Ok(removed)
+        failed.map_or(Ok(removed), Err)
     }
+}
+
+async fn remove(engine: &Engine, name: &str, owner: &str) -> Result<bool, Failure> {
+    let Some(tenant) = engine.store.tenant(name).await? else { return Ok(false) };
+    if engine.planes.charter(&tenant)?.owner.as_deref() != Some(owner) {
+        return Ok(false);
+    }
+    let removed = match engine.store.delete_tenant(tenant.id).await {
+        Ok(()) => true,
+        Err(StoreError::NoTenant) => false,
+        Err(error) => return Err(error.into()),
+    };
+    engine.planes.forget(name);
+    engine.announce(name).await?;
+    Ok(removed)
 }
 
 impl From<Arc<Engine>> for Engines {

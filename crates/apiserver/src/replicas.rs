@@ -37,6 +37,21 @@ impl Engine {
         Ok(async move { keep_following(&engine, feed).await })
     }
 
+    /// The same for a store that is away: until it is there nothing of it is served, and nothing is to be heard.
+    pub async fn join_when_there(self: Arc<Self>) {
+        while !self.is_stopping() {
+            match self.join().await {
+                Ok(following) => {
+                    // What was asked for just before is not followed.
+                    self.planes.forget_all();
+                    return following.await;
+                }
+                Err(error) => tracing::debug!(store = %self.name, %error, "the store cannot be joined yet"),
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
     /// Tells the other processes that a row of the directory is not what it was.
     pub(crate) async fn announce(&self, name: &str) -> Result<(), StoreError> {
         let Some(tenant) = self.replicas.get() else { return Ok(()) };

@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use provision::{Failure, Limits, Metrics, Preview};
 use runtime::{Controller, Fleet};
 use serde_json::Value;
+use store::Fence;
 
 use crate::controlling;
 use aws::AwsOptions;
@@ -55,7 +56,9 @@ pub async fn set_up(wanted: &AwsOptions, engines: &Engines) -> anyhow::Result<Cl
 pub fn set(clouds: &Clouds) -> Option<controlling::Set> {
     let clouds = clouds.clone();
     let is_empty = clouds.is_empty();
-    let all = move |_: &Arc<Engine>| clouds.iter().flat_map(|cloud| cloud.controllers()).collect();
+    let all = move |_: &Arc<Engine>, _: Option<&Fence>| {
+        clouds.iter().flat_map(|cloud| cloud.controllers()).collect()
+    };
     (!is_empty).then(|| controlling::Set::clouds(Box::new(all)))
 }
 

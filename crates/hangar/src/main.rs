@@ -16,6 +16,7 @@ mod hosting;
 mod installing;
 mod kubeconfig;
 mod logs;
+mod numbers;
 mod operator;
 mod process;
 mod progress;

@@ -187,7 +187,8 @@ async fn operate(options: OperatorOptions, kubeconfig: Option<&Path>) -> anyhow:
             Some(make_control_planes(options, client, &server, authority, in_cluster, stop.clone()).await?)
         }
     };
-    let mut controlling = controlling::together(making.into_iter().chain(looking_after).collect());
+    let mut controlling =
+        controlling::together(making.into_iter().chain(looking_after).collect(), Vec::new());
     ready.store(true, Ordering::Relaxed);
     tracing::info!(cluster = server, "operating");
 

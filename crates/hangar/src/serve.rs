@@ -18,12 +18,14 @@ use clap::{Args, ValueEnum};
 use listener::{Doors, Listener, ServingCertificate};
 use objects::CompactString;
 use rustix::process::{Resource, Rlimit};
+use store::Fence;
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::clouds::aws::AwsOptions;
 use crate::configuration::Audit;
+use crate::numbers::Numbers;
 use crate::stores::{self, Wanted};
 use crate::{clouds, controlling, files, hosting, kubeconfig, logs, process, up};
 
@@ -162,7 +164,10 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     let data_dir = data_dir.context("$HOME is not set: say where to keep data with --data-dir")?;
     let wanted = Wanted::new(options.store.clone(), options.store_room.clone());
     let wanted = stores::all(wanted.place(&data_dir)?, &options.with_store, &data_dir)?;
-    let stores = stores::open_all(&wanted, up::HOSTING, options.read_cache).await?;
+    let numbers = Numbers::default();
+    let opening =
+        stores::Opening { hosting: up::HOSTING, read_cache: options.read_cache, numbers: numbers.clone() };
+    let stores = opening.open(&wanted).await?;
 
     let shown = Shown::of(&options, &data_dir)?;
     let single = options.control_plane.as_deref();
@@ -188,18 +193,23 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     let clouds = clouds::set_up(&options.aws_options.clone().unwrap_or_default(), &engines).await?;
 
     let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
-    let mut controlling = Vec::new();
-    for (engine, place) in engines.iter().zip(stores.places()) {
-        let sets = match options.controllers {
+    let seats = controlling::join(&engines, &stores, &numbers).await?;
+    engines.default_store().metrics.register(numbers.collector());
+    let sets = || {
+        let make = Box::new(|engine: &Arc<Engine>, _: Option<&Fence>| controllers::denatured(engine));
+        match options.controllers {
             Controllers::None => Vec::new(),
             Controllers::Denatured => {
-                let controllers = controlling::Set::controllers(Box::new(controllers::denatured));
+                let controllers = match single {
+                    Some(_) => controlling::Set::controllers_of_one(make),
+                    None => controlling::Set::controllers(make),
+                };
                 std::iter::once(controllers).chain(clouds::set(&clouds)).collect()
             }
-        };
-        controlling.push(controlling::start(engine, place, sets, stop.clone()).await?);
-    }
-    let controlling = controlling::together(controlling);
+        }
+    };
+    let controlling = seats.iter().map(|seat| seat.start(sets(), stop.clone())).collect();
+    let controlling = controlling::together(controlling, seats);
     let interrupts = process::Interrupts::listen()?;
     let serving = door.serve(&engines, closing.clone());
     tokio::spawn(shown.follow(stop.clone()));

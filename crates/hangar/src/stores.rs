@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use apiserver::{Config, DEFAULT_STORE, Engine, Engines};
 use auth::Secret;
-use store::cached;
-use store::{Entry, Expect, Operation, Retention, Scope, Store, StoreError, TenantId};
+use store::cached::{self, Cached};
+use store::{Arrival, Entry, Expect, Operation, Retention, Scope, Store, StoreError, TenantId};
 
 use crate::files;
+use crate::numbers::Numbers;
 
 /// A store, as it is named on the command line.
 #[derive(Clone, Debug)]
@@ -76,20 +77,7 @@ impl Wanted {
     }
 }
 
-/// Opens a store and makes it if it is not there. What is read from another machine is also kept in memory, in so many
-/// MiB or as many as are usual.
-pub async fn open(place: &Place, read_cache: Option<usize>) -> anyhow::Result<Arc<dyn Store>> {
-    let engine = open_engine(place).await?;
-    let mut options = cached::Options::default();
-    if let Some(mib) = read_cache {
-        options.bytes = mib.saturating_mul(1 << 20);
-    }
-    if !place.is_shared() || options.bytes == 0 {
-        return Ok(engine);
-    }
-    Ok(Arc::new(cached::Cached::new(engine, options)))
-}
-
+/// Opens a store and makes it if it is not there.
 async fn open_engine(place: &Place) -> anyhow::Result<Arc<dyn Store>> {
     match place {
         Place::Embedded(dir) => {
@@ -141,29 +129,107 @@ pub fn all(default: Place, others: &[String], data_dir: &Path) -> anyhow::Result
     Ok(all)
 }
 
-/// The stores of a process, open.
-pub struct Opened(Vec<(Named, Arc<dyn Store>)>);
-
-/// Opens all of them; the first is the default. Each has the memory of [`open`].
-pub async fn open_all(wanted: &[Named], hosting: &str, read_cache: Option<usize>) -> anyhow::Result<Opened> {
-    let mut opened = Vec::with_capacity(wanted.len());
-    for named in wanted {
-        let is_default = opened.is_empty();
-        let store = open(&named.place, read_cache).await;
-        let store = match is_default {
-            true => store?,
-            false => store.with_context(|| format!("the store {:?} cannot be used", named.name))?,
-        };
-        if !is_default && store.tenant(hosting).await?.is_some() {
-            bail!(
-                "the store {:?} has a hosting control plane of its own: it is another installation's",
-                named.name
-            );
-        }
-        opened.push((named.clone(), store));
-    }
-    Ok(Opened(opened))
+/// How the stores of a process are opened.
+#[derive(Clone)]
+pub struct Opening {
+    /// The control plane that only the default store has.
+    pub hosting: &'static str,
+    /// Memory for copies of what is read from another machine, in MiB; as much as is usual unless said.
+    pub read_cache: Option<usize>,
+    pub numbers: Numbers,
 }
+
+impl Opening {
+    /// All of them; the first is the default. One of the others that is away is waited for in the background.
+    pub async fn open(self, wanted: &[Named]) -> anyhow::Result<Opened> {
+        let Some((default, others)) = wanted.split_first() else { bail!("there is no store") };
+        let mut opened = vec![(default.clone(), self.kept(default, open_engine(&default.place).await?))];
+        // Those that are away take their time to be noticed.
+        let others = futures::future::join_all(others.iter().map(async |named| {
+            let store = match self.further(named).await {
+                Err(error) if may_pass(&error) => self.later(named, &error),
+                opened => opened.with_context(|| format!("the store {:?} cannot be used", named.name))?,
+            };
+            anyhow::Ok((named.clone(), store))
+        }));
+        for other in others.await {
+            opened.push(other?);
+        }
+        Ok(Opened(opened))
+    }
+
+    /// With what is read from another machine also kept in memory.
+    fn kept(&self, named: &Named, engine: Arc<dyn Store>) -> Arc<dyn Store> {
+        let mut options = cached::Options::default();
+        if let Some(mib) = self.read_cache {
+            options.bytes = mib.saturating_mul(1 << 20);
+        }
+        if !named.place.is_shared() || options.bytes == 0 {
+            return engine;
+        }
+        let cached = Arc::new(Cached::new(engine, options));
+        self.numbers.add_cache(&named.name, cached.clone());
+        cached
+    }
+
+    /// One that is not the default.
+    async fn further(&self, named: &Named) -> anyhow::Result<Arc<dyn Store>> {
+        let engine = open_engine(&named.place).await?;
+        let why = match engine.tenant(self.hosting).await {
+            Ok(None) => return Ok(self.kept(named, engine)),
+            Ok(Some(_)) => anyhow!("it has a hosting control plane of its own: it is another installation's"),
+            Err(error) => error.into(),
+        };
+        engine.close().await;
+        Err(why)
+    }
+
+    /// A store that is away now. That this is so is told by whoever first asks it for something.
+    fn later(&self, named: &Named, error: &anyhow::Error) -> Arc<dyn Store> {
+        let (store, arrival) = store::late(error.to_string());
+        tokio::spawn(self.clone().keep_trying(named.clone(), arrival));
+        store
+    }
+
+    async fn keep_trying(self, named: Named, arrival: Arrival) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let trying = async {
+                tokio::time::sleep(pause).await;
+                self.further(&named).await
+            };
+            let tried = tokio::select! {
+                tried = trying => tried,
+                () = arrival.closed() => return,
+            };
+            match tried {
+                Ok(store) => return arrival.arrived(store).await,
+                Err(error) => {
+                    tracing::debug!(store = named.name, %error, "the store is still away");
+                    arrival.still_away(error.to_string());
+                    pause = LONGEST_PAUSE.min(pause * 2);
+                }
+            }
+        }
+    }
+}
+
+/// Between attempts to open a store that is away: soon, then less often.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// Whether a store may be opened later with nothing changed here.
+fn may_pass(error: &anyhow::Error) -> bool {
+    let passes = [
+        error.downcast_ref().map(store_postgres::OpenError::may_pass),
+        error.downcast_ref().map(store_etcd::OpenError::may_pass),
+        error.downcast_ref().map(|error| matches!(error, StoreError::Unavailable(_))),
+    ];
+    passes.into_iter().flatten().any(|passes| passes)
+}
+
+/// The stores of a process: open, or (but for the first) still away.
+pub struct Opened(Vec<(Named, Arc<dyn Store>)>);
 
 impl Opened {
     /// An engine for each, which share all that is not the store's.
@@ -173,10 +239,6 @@ impl Opened {
         let others = others.iter().map(|(named, store)| default.beside(named.name.as_str(), store.clone()));
         let others = others.collect();
         Ok(Engines::new(default, others))
-    }
-
-    pub fn default_place(&self) -> anyhow::Result<&Place> {
-        self.places().next().context("there is no store")
     }
 
     /// Whether other processes may be serving what is in the default store.

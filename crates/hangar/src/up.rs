@@ -11,11 +11,13 @@ use anyhow::Context;
 use apiserver::{ApiServer, Config, Engine, audit};
 use auth::pki::Authority;
 use listener::{Doors, Listener, ServingCertificate};
+use store::Fence;
 use tenancy::processes::{self, Processes};
 use tokio_util::sync::CancellationToken;
 
 use crate::clouds;
 use crate::configuration::{Audit, Configuration, UpOptions};
+use crate::numbers::Numbers;
 use crate::{controlling, files, kubeconfig, logs, process, stores};
 
 /// The control plane that hosts the others.
@@ -37,7 +39,10 @@ pub fn run(options: UpOptions) -> anyhow::Result<()> {
 async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let began = Instant::now();
     files::private_dir(&configuration.data_dir)?;
-    let stores = stores::open_all(&configuration.stores, HOSTING, configuration.read_cache).await?;
+    let numbers = Numbers::default();
+    let opening =
+        stores::Opening { hosting: HOSTING, read_cache: configuration.read_cache, numbers: numbers.clone() };
+    let stores = opening.open(&configuration.stores).await?;
 
     let now = jiff::Timestamp::now();
     let authority = serving_authority(&configuration.data_dir, now)?;
@@ -74,20 +79,23 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let processes = processes(&configuration, address, &authority, stop.clone(), stores.is_shared())?;
     tenancy::prepare(engines.clone(), &settings, processes.as_ref()).await?;
     let clouds = clouds::set_up(&configuration.aws, &engines).await?;
-    // The others are not behind the fence of a lease on the first: moves have a safeguard of their own.
     let operate = {
         let (all, processes) = (engines.clone(), processes.clone());
-        move |engine: &Arc<Engine>| {
-            tenancy::controllers(all.with_default(engine.clone()), settings.clone(), processes.clone())
+        move |_: &Arc<Engine>, fence: Option<&Fence>| {
+            let engines = fence.map_or_else(|| all.clone(), |fence| all.fenced(fence));
+            tenancy::controllers(engines, settings.clone(), processes.clone())
         }
     };
     let mut operator = Some(controlling::Set::operator(Box::new(operate)));
+    let seats = controlling::join(&engines, &stores, &numbers).await?;
+    engine.metrics.register(numbers.collector());
     let mut controlling = Vec::new();
-    for (engine, place) in engines.iter().zip(stores.places()) {
+    for seat in &seats {
         // Control planes are objects of the hosting one, which is in the first.
-        let controllers = controlling::Set::controllers(Box::new(controllers::denatured));
+        let make = Box::new(|engine: &Arc<Engine>, _: Option<&Fence>| controllers::denatured(engine));
+        let controllers = controlling::Set::controllers(make);
         let sets = [Some(controllers), clouds::set(&clouds), operator.take()].into_iter().flatten().collect();
-        controlling.push(controlling::start(engine, place, sets, stop.clone()).await?);
+        controlling.push(seat.start(sets, stop.clone()));
     }
     if let Some(processes) = processes {
         controlling.push(tokio::spawn(async move {
@@ -107,11 +115,11 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
             hosting: HOSTING.into(),
             key: engine.config.data_key,
         };
+        let leases = seats.first().and_then(controlling::Seat::leases);
         // Their processes end before this one does.
-        controlling
-            .push(clouds::terraform::start(&engines, stores.default_place()?, wanted, stop.clone()).await?);
+        controlling.push(clouds::terraform::start(&engines, leases, wanted, stop.clone()).await?);
     }
-    let controlling = controlling::together(controlling);
+    let controlling = controlling::together(controlling, seats);
     let interrupts = process::Interrupts::listen()?;
     let serving = tokio::spawn(socket.serve(ApiServer::new(engines.clone()), closing.clone()));
     tracing::info!(%address, data = %configuration.data_dir.display(), took = ?began.elapsed(), "serving");

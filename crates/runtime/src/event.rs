@@ -18,6 +18,14 @@ pub enum Change {
     Deleted,
 }
 
+/// What a fleet that is followed tells.
+#[allow(clippy::large_enum_variant, reason = "nearly all are events")]
+pub enum Told {
+    Event(Event),
+    /// Up to here nothing else was this fleet's: told from time to time, so that who has nothing to do comes on as well.
+    UpTo(Position),
+}
+
 /// What happened, where, and the object as far as anybody asks for it.
 pub struct Event {
     pub control_plane: CompactString,

@@ -11,7 +11,7 @@ use store::{Key, Position};
 
 use crate::controller::Kinds;
 use crate::cursor::Cursor;
-use crate::event::Event;
+use crate::event::{Event, Told};
 
 /// As whom a controller asks, where the fleet lets it choose.
 #[derive(Clone, Debug)]
@@ -41,14 +41,16 @@ pub enum FleetError {
     Failed(String),
 }
 
+/// Changes, in order.
+pub type Changes = Pin<Box<dyn futures::Stream<Item = Result<Told, FleetError>> + Send>>;
+/// What a sweep finds.
 pub type Stream = Pin<Box<dyn futures::Stream<Item = Result<Event, FleetError>> + Send>>;
 
-/// A source of control planes. Shards come in here: a fleet that is worked by several processes carries only
-/// what belongs to this one.
+/// A source of control planes: all of them, or those of one shard.
 #[async_trait]
 pub trait Fleet: Send + Sync + 'static {
     /// Changes of these kinds in all control planes after a position, in order, without end.
-    async fn follow(&self, kinds: &Kinds, from: Position) -> Result<Stream, FleetError>;
+    async fn follow(&self, kinds: &Kinds, from: Position) -> Result<Changes, FleetError>;
 
     /// Everything of these kinds that is there now, in all control planes, or in one. Read as it is asked for.
     fn sweep(&self, kinds: &Kinds, control_plane: Option<CompactString>, position: Position) -> Stream;

@@ -2,36 +2,38 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver::control_plane::ControlPlane;
 use apiserver::{ARRIVAL, ApiServer, COPIED, Engine, InProcess};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::Either;
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use objects::{CompactString, Value};
-use quick_cache::sync::Cache;
+use parking_lot::Mutex;
 use store::{Change, Key, Position, Revision, Scope, StoreError, TenantId, WatchError};
+use tokio::time::Instant;
 
 use crate::controller::Kinds;
 use crate::cursor::Cursor;
-use crate::event::Event;
-use crate::fleet::{Fleet, FleetError, Identity, Stream};
+use crate::event::{Event, Told};
+use crate::fleet::{Changes, Fleet, FleetError, Identity, Stream};
+use crate::shard::Shard;
 
 /// The row of the store's directory that is no control plane but the place of the cursor. Rows of the directory
 /// are not in the log, so that saving how far one has come is no further change to come to.
 const CURSOR: &str = "_controllers";
 
-/// Names of control planes that something happened in lately.
-const REMEMBERED_NAMES: usize = 4_096;
 /// Read from the store at once by a sweep.
 const TENANTS: usize = 128;
 const ENTRIES: usize = 512;
 
 pub struct InProcessFleet {
     server: ApiServer,
-    names: Arc<Cache<TenantId, CompactString>>,
-    cursor: &'static str,
+    cursor: CompactString,
+    /// None is all of them.
+    shard: Option<Shard>,
     /// Whether all that is in a control plane is looked at when it begins as a copy.
     copies: bool,
 }
@@ -43,9 +45,16 @@ impl InProcessFleet {
 
     /// For a second set of controllers beside the first: each remembers how far it has come under its own name,
     /// which begins with an underscore.
-    pub fn with_cursor(engine: Arc<Engine>, cursor: &'static str) -> Self {
-        let names = Arc::new(Cache::new(REMEMBERED_NAMES));
-        InProcessFleet { server: ApiServer::new(engine), names, cursor, copies: true }
+    pub fn with_cursor(engine: Arc<Engine>, cursor: &str) -> Self {
+        let cursor = cursor.into();
+        InProcessFleet { server: ApiServer::new(engine), cursor, shard: None, copies: true }
+    }
+
+    /// Only the control planes of a shard, with a cursor of its own.
+    #[must_use]
+    pub fn only(self, shard: Shard) -> Self {
+        let cursor = format!("{}-{shard}", self.cursor).into();
+        InProcessFleet { cursor, shard: Some(shard), ..self }
     }
 
     /// For controllers of what is outside, which the original of a copy has too: an object of a copy is theirs when it
@@ -66,7 +75,7 @@ impl InProcessFleet {
 
 #[async_trait]
 impl Fleet for InProcessFleet {
-    async fn follow(&self, kinds: &Kinds, from: Position) -> Result<Stream, FleetError> {
+    async fn follow(&self, kinds: &Kinds, from: Position) -> Result<Changes, FleetError> {
         let scopes = scopes(kinds);
         let kinds: Vec<CompactString> = match kinds {
             Kinds::All => Vec::new(),
@@ -76,9 +85,10 @@ impl Fleet for InProcessFleet {
             StoreError::Compacted { .. } | StoreError::Future { .. } => FleetError::Expired(from),
             error => FleetError::Failed(error.to_string()),
         })?;
-        let (engine, names, copies) = (self.engine().clone(), self.names.clone(), self.copies);
+        let (engine, shard, copies) = (self.engine().clone(), self.shard, self.copies);
+        let pace = Arc::new(Pace::default());
         let read = feed.filter_map(move |event| {
-            let (engine, names) = (engine.clone(), names.clone());
+            let (engine, pace) = (engine.clone(), pace.clone());
             async move {
                 let event = match event {
                     Ok(event) => event,
@@ -92,9 +102,14 @@ impl Fleet for InProcessFleet {
                 if event.revision <= Revision(1) || (arrival && !told) {
                     return None;
                 }
-                match name_of(&engine, &names, event.tenant).await {
+                match engine.planes.name_of(event.tenant).await {
+                    Ok(Some(name)) if shard.is_some_and(|shard| !shard.contains(&name)) => {
+                        pace.is_time().then_some(Ok(Either::Left(Told::UpTo(event.position))))
+                    }
                     Ok(Some(name)) if arrival => Some(Ok(Either::Right((name, event.position)))),
-                    Ok(Some(name)) => Some(Ok(Either::Left(Event::stored(name, &engine.codec, &event)))),
+                    Ok(Some(name)) => {
+                        Some(Ok(Either::Left(Told::Event(Event::stored(name, &engine.codec, &event)))))
+                    }
                     Ok(None) => None,
                     Err(error) => Some(Err(FleetError::Failed(error.to_string()))),
                 }
@@ -102,19 +117,23 @@ impl Fleet for InProcessFleet {
         });
         let engine = self.engine().clone();
         Ok(Box::pin(read.flat_map(move |read| match read {
-            Ok(Either::Left(event)) => Either::Left(stream::iter([Ok(event)])),
+            Ok(Either::Left(told)) => Either::Left(stream::iter([Ok(told)])),
             // A control plane came from another store, or began as a copy. Whoever breaks off in the middle of it comes
             // here again.
             Ok(Either::Right((name, at))) => {
                 let before = Position(at.0.saturating_sub(1));
-                Either::Right(sweep(engine.clone(), scopes.clone(), Some(name), before))
+                Either::Right(Sweep::one(engine.clone(), scopes.clone(), name, before).map_ok(Told::Event))
             }
             Err(error) => Either::Left(stream::iter([Err(error)])),
         })))
     }
 
     fn sweep(&self, kinds: &Kinds, control_plane: Option<CompactString>, position: Position) -> Stream {
-        sweep(self.engine().clone(), scopes(kinds), control_plane, position)
+        let (engine, scopes) = (self.engine().clone(), scopes(kinds));
+        match control_plane {
+            Some(name) => Sweep::one(engine, scopes, name, position),
+            None => Sweep::all(engine, scopes, self.shard, position),
+        }
     }
 
     async fn position(&self) -> Result<Position, FleetError> {
@@ -151,16 +170,16 @@ impl Fleet for InProcessFleet {
     }
 
     async fn load(&self) -> Result<Option<Cursor>, FleetError> {
-        let row = self.engine().store.tenant(self.cursor).await.map_err(failed)?;
+        let row = self.engine().store.tenant(&self.cursor).await.map_err(failed)?;
         Ok(row.and_then(|row| Cursor::from_bytes(&row.record)))
     }
 
     async fn save(&self, cursor: &Cursor) -> Result<(), FleetError> {
         let store = &self.engine().store;
         let record = Bytes::from(cursor.to_bytes());
-        match store.tenant(self.cursor).await.map_err(failed)? {
+        match store.tenant(&self.cursor).await.map_err(failed)? {
             Some(row) => store.update_tenant(row.id, record).await.map_err(failed),
-            None => store.create_tenant(self.cursor, record, Vec::new()).await.map(drop).map_err(failed),
+            None => store.create_tenant(&self.cursor, record, Vec::new()).await.map(drop).map_err(failed),
         }
     }
 }
@@ -175,21 +194,22 @@ fn failed(error: StoreError) -> FleetError {
     FleetError::Failed(error.to_string())
 }
 
-async fn name_of(
-    engine: &Engine,
-    names: &Cache<TenantId, CompactString>,
-    tenant: TenantId,
-) -> Result<Option<CompactString>, StoreError> {
-    if let Some(name) = names.get(&tenant) {
-        return Ok(Some(name));
+/// How far others have come is told about every minute at most: while history is kept for longer, whoever takes over
+/// need not look at everything.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+struct Pace(Mutex<Option<Instant>>);
+
+impl Pace {
+    fn is_time(&self) -> bool {
+        let (mut last, now) = (self.0.lock(), Instant::now());
+        let is_time = last.is_none_or(|last| now.duration_since(last) >= TELL_EVERY);
+        if is_time {
+            *last = Some(now);
+        }
+        is_time
     }
-    // One that is on its way here is nobody's business until it has arrived.
-    let found = engine.store.tenant_by_id(tenant).await?.filter(|row| engine.planes.is_open(row));
-    let name = found.map(|row| row.name);
-    if let Some(name) = &name {
-        names.insert(tenant, name.clone());
-    }
-    Ok(name)
 }
 
 fn scopes(kinds: &Kinds) -> Vec<Scope> {
@@ -199,38 +219,22 @@ fn scopes(kinds: &Kinds) -> Vec<Scope> {
     }
 }
 
-fn sweep(
-    engine: Arc<Engine>,
-    scopes: Vec<Scope>,
-    control_plane: Option<CompactString>,
-    position: Position,
-) -> Stream {
-    let sweep = Sweep {
-        engine,
-        scopes,
-        position,
-        only: control_plane.is_some(),
-        planes: control_plane.clone().into_iter().collect(),
-        after: control_plane,
-        here: None,
-        found: VecDeque::new(),
-    };
-    Box::pin(stream::try_unfold(sweep, |mut sweep| async move {
-        Ok(sweep.next().await?.map(|event| (event, sweep)))
-    }))
-}
-
 /// A walk over what is there: control planes, in each the scopes, in each the pages.
 struct Sweep {
     engine: Arc<Engine>,
     scopes: Vec<Scope>,
     position: Position,
-    /// Just the one control plane that is in `planes`.
-    only: bool,
+    /// Which control planes to go on with when `planes` is empty.
+    others: Option<Others>,
     planes: VecDeque<CompactString>,
-    after: Option<CompactString>,
     here: Option<Here>,
     found: VecDeque<Event>,
+}
+
+/// All control planes of a shard, or (none) of the store.
+struct Others {
+    after: Option<CompactString>,
+    shard: Option<Shard>,
 }
 
 struct Here {
@@ -241,6 +245,22 @@ struct Here {
 }
 
 impl Sweep {
+    fn one(engine: Arc<Engine>, scopes: Vec<Scope>, plane: CompactString, position: Position) -> Stream {
+        let planes = VecDeque::from([plane]);
+        Sweep { engine, scopes, position, others: None, planes, here: None, found: VecDeque::new() }.stream()
+    }
+
+    fn all(engine: Arc<Engine>, scopes: Vec<Scope>, shard: Option<Shard>, position: Position) -> Stream {
+        let (others, planes) = (Some(Others { after: None, shard }), VecDeque::new());
+        Sweep { engine, scopes, position, others, planes, here: None, found: VecDeque::new() }.stream()
+    }
+
+    fn stream(self) -> Stream {
+        Box::pin(stream::try_unfold(self, |mut sweep| async move {
+            Ok(sweep.next().await?.map(|event| (event, sweep)))
+        }))
+    }
+
     async fn next(&mut self) -> Result<Option<Event>, FleetError> {
         loop {
             if let Some(event) = self.found.pop_front() {
@@ -278,10 +298,17 @@ impl Sweep {
     /// On to the next control plane; false when that was the last.
     async fn next_plane(&mut self) -> Result<bool, FleetError> {
         self.here = None;
-        if self.planes.is_empty() && !self.only {
-            let page = self.engine.store.tenants(self.after.as_deref(), TENANTS).await.map_err(failed)?;
-            self.after = page.last().map(|tenant| tenant.name.clone());
-            self.planes = page.into_iter().map(|tenant| tenant.name).collect();
+        while self.planes.is_empty()
+            && let Some(others) = &mut self.others
+        {
+            let page = self.engine.store.tenants(others.after.as_deref(), TENANTS).await.map_err(failed)?;
+            let names = page.iter().map(|tenant| tenant.name.clone());
+            let is_ours = |name: &CompactString| others.shard.is_none_or(|shard| shard.contains(name));
+            self.planes = names.filter(is_ours).collect();
+            match page.last() {
+                Some(last) => others.after = Some(last.name.clone()),
+                None => self.others = None,
+            }
         }
         let Some(plane) = self.planes.pop_front() else { return Ok(false) };
         let tenant = self.engine.store.tenant(&plane).await.map_err(failed)?;

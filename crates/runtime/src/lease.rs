@@ -1,28 +1,36 @@
-//! One process at a time: who runs the controllers of a store that several processes share.
+//! One process at a time: who does what on a store that several processes share.
 //!
-//! A lease is a key that its holder writes again and again. Who wants it waits until it has not been written for
-//! [`Terms::expiry`] by their own clock: no two clocks are ever compared. A holder that could not renew for a shorter
-//! time gives up by itself, so that terms do not overlap while clocks run at about the same pace; for a process that
-//! was paused and does not know it, each term has a number that only taking the lease changes, and whose key writes
-//! can be made to depend on ([`Term::fence`]).
+//! A lease is a key that names its holder, a member of the store (`members`). It is free when it has been given back, or
+//! when its holder is gone. So a process says only once that it is there, however many leases it holds, and a lease at
+//! rest costs nothing. For a process that was paused and does not know it, each term has a number that only taking the
+//! lease changes, and whose key writes can be made to depend on ([`Term::fence`]).
+//!
+//! Of leases that are for a [`Shard`], each is for one member, by the list of those that are there; it moves when that
+//! list changes, once what was begun under it has ended.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
+use objects::CompactString;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use store::{Delivery, Expect, Fence, Key, Operation, Revision, Scope, Store, StoreError, TenantId};
-use tokio::time::Instant;
+use store::{Delivery, Entry, Expect, Fence, Key, Operation, Revision, Scope, Store, StoreError, TenantId};
+use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::members::{Keeper, Session};
+use crate::shard::Shard;
 
 /// What rows of the directory that are leases begin with. Each has its own, so that writes behind its fence wait for
 /// nobody but whoever takes it.
 const TENANT: &str = "_lease-";
-const RENEWED: &str = "_renewed";
+const HELD: &str = "_held";
 const TERMS: &str = "_terms";
 
-/// How long things take. The holder gives up well before others take over.
+/// How long things take. Who cannot say that it is there gives up well before others take over.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     pub renewal: Duration,
@@ -43,236 +51,210 @@ impl Default for Terms {
 /// What the key of a lease holds.
 #[derive(Debug, Serialize, Deserialize)]
 struct Held {
-    holder: String,
-    /// Counted by the holder, so that every renewal is a change.
-    renewals: u64,
+    holder: CompactString,
 }
 
-/// Leases of one store, asked for by one process.
+/// Leases of one store, asked for by one process, which is a member of it until the last of these and the last term are
+/// dropped.
 #[derive(Clone)]
 pub struct Leases {
-    store: Arc<dyn Store>,
-    holder: String,
-    terms: Terms,
+    inner: Arc<Inner>,
 }
 
-/// A lease while it is held. Dropping it gives it back, as does losing touch with the store.
+struct Inner {
+    store: Arc<dyn Store>,
+    terms: Terms,
+    sessions: watch::Receiver<Option<Session>>,
+    /// By their names, with the revision that each was taken at.
+    held: Mutex<BTreeMap<String, Revision>>,
+    leaving: CancellationToken,
+    _leaving: DropGuard,
+}
+
+/// A lease while it is held. Dropping it gives it back.
 pub struct Term {
-    /// Cancelled when the lease may be somebody else's.
+    /// Cancelled when the lease may be somebody else's, or is to be.
     pub ended: CancellationToken,
     pub fence: Fence,
-    /// Tells the renewal to give the lease back.
-    _renewing: DropGuard,
+    _dropped: DropGuard,
 }
 
-/// How a lease was written last.
-struct Renewal {
+/// How a lease was taken.
+struct Taken {
+    name: String,
     tenant: TenantId,
     key: Key,
     modified: Revision,
-    /// It was ours then.
-    sure: Instant,
 }
 
 impl Leases {
-    /// `holder` names this process among the others.
-    pub fn new(store: Arc<dyn Store>, holder: String, terms: Terms) -> Leases {
-        Leases { store, holder, terms }
+    /// `process` names this process among the others. To be called within a runtime.
+    pub fn new(store: Arc<dyn Store>, process: String, terms: Terms) -> Leases {
+        let (sender, sessions) = watch::channel(None);
+        let leaving = CancellationToken::new();
+        let keeper =
+            Keeper { store: store.clone(), process, terms, sessions: sender, leaving: leaving.clone() };
+        tokio::spawn(keeper.keep());
+        let _leaving = leaving.clone().drop_guard();
+        Leases {
+            inner: Arc::new(Inner { store, terms, sessions, held: Mutex::default(), leaving, _leaving }),
+        }
     }
 
-    /// Waits for a lease for as long as it takes; errors of the store are waited out as well.
-    pub async fn acquire(&self, name: &str) -> Term {
+    /// The names of those that are held now.
+    pub fn held(&self) -> Vec<String> {
+        self.inner.held.lock().keys().cloned().collect()
+    }
+
+    /// Gives all leases back at once, and returns when that is done: for when nothing is done under them any more.
+    pub async fn leave(&self) {
+        self.inner.leaving.cancel();
+        let mut sessions = self.inner.sessions.clone();
+        // Ends when whoever keeps them has.
+        while sessions.changed().await.is_ok() {}
+    }
+
+    /// Waits for a lease for as long as it takes; errors of the store are waited out as well. One that is for a shard is
+    /// waited for until it is this process's turn. To be asked for again only when the term before was dropped.
+    pub async fn acquire(&self, name: &str, shard: Option<Shard>) -> Term {
         loop {
-            match self.wait_and_take(name).await {
+            match self.take(name, shard).await {
                 Ok(Some(term)) => return term,
                 Ok(None) => {}
                 Err(error) => {
                     tracing::debug!(lease = name, %error, "a lease cannot be asked for");
-                    tokio::time::sleep(self.terms.renewal).await;
+                    tokio::time::sleep(self.inner.terms.renewal).await;
                 }
             }
         }
     }
 
-    /// Takes the lease if it is free, or becomes so; none when somebody else was quicker.
-    async fn wait_and_take(&self, name: &str) -> Result<Option<Term>, StoreError> {
-        let tenant = store::own_tenant(&*self.store, &format!("{TENANT}{name}")).await?;
-        let renewed = Key::new(RENEWED, "", name);
-        let expect = match self.store.get(tenant, &renewed).await? {
+    /// Takes the lease if it can be; none when it cannot and something has changed since.
+    async fn take(&self, name: &str, shard: Option<Shard>) -> Result<Option<Term>, StoreError> {
+        let Some(mut session) = self.session().await else { return std::future::pending().await };
+        let is_ours = {
+            let roster = session.roster.borrow_and_update();
+            shard.is_none_or(|shard| shard.is_of(&session.member, &roster))
+        };
+        if !is_ours {
+            session.changed().await;
+            return Ok(None);
+        }
+        let store = &self.inner.store;
+        let tenant = store::own_tenant(&**store, &format!("{TENANT}{name}")).await?;
+        let key = Key::new(HELD, "", name);
+        let expect = match store.get(tenant, &key).await? {
             None => Expect::Absent,
-            Some(entry) => match self.wait_for_end(tenant, &renewed, entry.modified).await? {
-                Some(expect) => expect,
-                None => return Ok(None),
-            },
+            Some(entry) if self.is_free(&entry, &session).await? => Expect::Modified(entry.modified),
+            Some(entry) => {
+                tokio::select! {
+                    waited = self.wait_for_change(tenant, &key, entry.modified) => waited?,
+                    () = session.changed() => {}
+                }
+                return Ok(None);
+            }
         };
         let term = Key::new(TERMS, "", name);
-        let began = Instant::now();
+        let held = Held { holder: session.member.clone() };
+        let held = Bytes::from(serde_json::to_vec(&held).unwrap_or_default());
+        let mark = Bytes::copy_from_slice(session.member.as_bytes());
         let operations = vec![
-            Operation::Put { key: renewed.clone(), expect, value: self.held(0) },
-            Operation::Put {
-                key: term.clone(),
-                expect: Expect::Any,
-                value: Bytes::from(self.holder.clone()),
-            },
+            Operation::Put { key: key.clone(), expect, value: held },
+            Operation::Put { key: term.clone(), expect: Expect::Any, value: mark },
         ];
-        let modified = match self.store.write(tenant, operations).await {
+        let modified = match store.write(tenant, operations).await {
             Ok(revision) => revision,
             Err(StoreError::Conflict { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        tracing::info!(lease = name, holder = %self.holder, "a lease was taken");
-        let (ended, renewing) = (CancellationToken::new(), CancellationToken::new());
+        tracing::info!(lease = name, holder = %session.member, "a lease was taken");
+        let (ended, dropped) = (CancellationToken::new(), CancellationToken::new());
         let fence = Fence { tenant, key: term, modified };
-        let last = Renewal { tenant, key: renewed, modified, sure: began };
-        tokio::spawn(self.clone().renew(last, ended.clone(), renewing.clone()));
-        Ok(Some(Term { ended, fence, _renewing: renewing.drop_guard() }))
+        let taken = Taken { name: name.to_owned(), tenant, key, modified };
+        self.inner.held.lock().insert(taken.name.clone(), modified);
+        tokio::spawn(self.clone().hold(taken, shard, session, ended.clone(), dropped.clone()));
+        Ok(Some(Term { ended, fence, _dropped: dropped.drop_guard() }))
     }
 
-    /// Until the lease was given back or has not been renewed for long enough: what it must be then to be taken.
-    /// None when it was renewed.
-    async fn wait_for_end(
-        &self,
-        tenant: TenantId,
-        renewed: &Key,
-        seen: Revision,
-    ) -> Result<Option<Expect>, StoreError> {
-        let watching = self.store.watch(tenant, Scope::One(renewed.clone()), seen).await;
-        let mut changes = match watching {
-            Ok(changes) => changes,
+    /// This process as a member, as soon as it is one; none if it has left.
+    async fn session(&self) -> Option<Session> {
+        let mut sessions = self.inner.sessions.clone();
+        let session = sessions.wait_for(Option::is_some).await.ok()?;
+        session.clone()
+    }
+
+    async fn is_free(&self, entry: &Entry, session: &Session) -> Result<bool, StoreError> {
+        match serde_json::from_slice::<Held>(&entry.value) {
+            // Its own from before, which could not be given back.
+            Ok(held) if held.holder == session.member => Ok(true),
+            Ok(held) => session.is_gone(&*self.inner.store, &held.holder).await,
+            Err(_) => Ok(true),
+        }
+    }
+
+    async fn wait_for_change(&self, tenant: TenantId, key: &Key, seen: Revision) -> Result<(), StoreError> {
+        let mut changes = match self.inner.store.watch(tenant, Scope::One(key.clone()), seen).await {
             // The log has moved on: so has the lease.
-            Err(StoreError::Compacted { .. }) => return Ok(None),
-            Err(error) => return Err(error),
+            Err(StoreError::Compacted { .. }) => return Ok(()),
+            watched => watched?,
         };
-        let change = async {
+        loop {
+            match changes.next().await {
+                Some(Ok(Delivery::Event(_))) => return Ok(()),
+                Some(Ok(Delivery::Progress(_))) => {}
+                Some(Err(_)) | None => {
+                    tokio::time::sleep(self.inner.terms.renewal).await;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Ends the term when it has to end, and gives the lease back when it has been dropped.
+    async fn hold(
+        self,
+        taken: Taken,
+        shard: Option<Shard>,
+        session: Session,
+        ended: CancellationToken,
+        dropped: CancellationToken,
+    ) {
+        tokio::select! {
+            () = session.ended.cancelled() => {}
+            () = dropped.cancelled() => {}
+            () = other_turn(shard, &session) => {}
+        }
+        ended.cancel();
+        // The next holder begins when what was begun has ended.
+        dropped.cancelled().await;
+        let give_back = async {
+            let expect = Expect::Modified(taken.modified);
             loop {
-                match changes.next().await {
-                    Some(Ok(Delivery::Event(event))) => return Some(event),
-                    Some(Ok(Delivery::Progress(_))) => {}
-                    Some(Err(_)) | None => return None,
+                let delete = Operation::Delete { key: taken.key.clone(), expect };
+                match self.inner.store.write(taken.tenant, vec![delete]).await {
+                    Ok(_) | Err(StoreError::Conflict { .. } | StoreError::NoTenant) => return,
+                    Err(_) => tokio::time::sleep(self.inner.terms.renewal).await,
                 }
             }
         };
-        match tokio::time::timeout(self.terms.expiry, change).await {
-            Err(_) => Ok(Some(Expect::Modified(seen))),
-            Ok(Some(event)) if event.change == store::Change::Deleted => Ok(Some(Expect::Absent)),
-            Ok(Some(_)) => Ok(None),
-            Ok(None) => {
-                tokio::time::sleep(self.terms.renewal).await;
-                Ok(None)
-            }
+        // What is left of a member that is gone is free.
+        session.ended.run_until_cancelled(give_back).await;
+        let mut held = self.inner.held.lock();
+        // It may have been taken again since.
+        if held.get(&taken.name) == Some(&taken.modified) {
+            held.remove(&taken.name);
         }
     }
+}
 
-    async fn renew(self, last: Renewal, ended: CancellationToken, renewing: CancellationToken) {
-        let Renewal { tenant, key, mut modified, mut sure } = last;
-        let _ended = ended.drop_guard();
-        for renewals in 1.. {
-            tokio::select! {
-                () = tokio::time::sleep(self.terms.renewal) => {}
-                () = renewing.cancelled() => {
-                    let give_back = Operation::Delete { key, expect: Expect::Modified(modified) };
-                    // If it cannot be given back it runs out.
-                    let _ = self.store.write(tenant, vec![give_back]).await;
-                    return;
-                }
-            }
-            let asked = Instant::now();
-            let expect = Expect::Modified(modified);
-            let renewal = Operation::Put { key: key.clone(), expect, value: self.held(renewals) };
-            let written = self.store.write(tenant, vec![renewal]);
-            match tokio::time::timeout_at(sure + self.terms.giving_up, written).await {
-                Ok(Ok(revision)) => (modified, sure) = (revision, asked),
-                Ok(Err(StoreError::Conflict { current: Some(entry), .. })) if self.is_own(&entry.value) => {
-                    // An earlier renewal was written though its answer was lost.
-                    (modified, sure) = (entry.modified, asked);
-                }
-                Ok(Err(StoreError::Conflict { .. })) => {
-                    tracing::warn!(lease = %key.name, "the lease is somebody else's");
-                    return;
-                }
-                Ok(Err(error)) => tracing::warn!(lease = %key.name, %error, "the lease could not be renewed"),
-                Err(_) => {}
-            }
-            if sure.elapsed() >= self.terms.giving_up {
-                tracing::warn!(lease = %key.name, "the lease could not be renewed in time and is given up");
-                return;
-            }
-        }
-    }
-
-    fn held(&self, renewals: u64) -> Bytes {
-        let held = Held { holder: self.holder.clone(), renewals };
-        Bytes::from(serde_json::to_vec(&held).unwrap_or_default())
-    }
-
-    fn is_own(&self, value: &[u8]) -> bool {
-        serde_json::from_slice::<Held>(value).is_ok_and(|held| held.holder == self.holder)
-    }
+/// When a shard is for another member.
+async fn other_turn(shard: Option<Shard>, session: &Session) {
+    let Some(shard) = shard else { return std::future::pending().await };
+    let mut roster = session.roster.clone();
+    // An error is the end of the session.
+    let _ = roster.wait_for(|roster| !shard.is_of(&session.member, roster)).await;
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use store::Embedded;
-
-    use super::*;
-
-    const QUICK: Terms = Terms {
-        renewal: Duration::from_millis(20),
-        giving_up: Duration::from_millis(150),
-        expiry: Duration::from_millis(400),
-    };
-
-    fn leases(store: &Arc<dyn Store>, holder: &str) -> Leases {
-        Leases::new(store.clone(), holder.to_owned(), QUICK)
-    }
-
-    fn embedded() -> (tempfile::TempDir, Arc<dyn Store>) {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Embedded::open(directory.path(), Default::default()).unwrap();
-        (directory, Arc::new(store))
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn one_holds_it_at_a_time() {
-        let (_directory, store) = embedded();
-        let holding = Arc::new(AtomicUsize::new(0));
-        let all = (0..5).map(async |i| {
-            let leases = leases(&store, &format!("p{i}"));
-            for _ in 0..3 {
-                let term = leases.acquire("l").await;
-                assert_eq!(holding.fetch_add(1, Ordering::SeqCst), 0);
-                tokio::time::sleep(Duration::from_millis(30)).await;
-                assert!(!term.ended.is_cancelled());
-                holding.fetch_sub(1, Ordering::SeqCst);
-            }
-        });
-        futures::future::join_all(all).await;
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn it_runs_out_when_its_holder_is_gone() {
-        let (_directory, store) = embedded();
-        let term = leases(&store, "first").acquire("l").await;
-        // A process that is gone renews nothing and gives nothing back.
-        let renewed = Key::new(RENEWED, "", "l");
-        let seized = Operation::Put { key: renewed, expect: Expect::Any, value: Bytes::from_static(b"{}") };
-        store.write(term.fence.tenant, vec![seized]).await.unwrap();
-        term.ended.cancelled().await;
-        let next = leases(&store, "second").acquire("l").await;
-        // The fence of the first stands no more, and that of the second stands while it is renewed.
-        let somewhere = store::own_tenant(&*store, "t").await.unwrap();
-        let write = async |fence: &Fence| {
-            let key = Key::new("things", "", "x");
-            let put = Operation::Put { key, expect: Expect::Any, value: Bytes::new() };
-            store.fenced(fence.clone()).write(somewhere, vec![put]).await
-        };
-        assert!(matches!(write(&term.fence).await, Err(StoreError::Fenced)));
-        tokio::time::sleep(QUICK.renewal * 3).await;
-        write(&next.fence).await.unwrap();
-        drop(term);
-        tokio::time::sleep(QUICK.expiry).await;
-        assert!(!next.ended.is_cancelled(), "giving back an old term ended the next");
-    }
-}
+#[path = "lease_tests.rs"]
+mod tests;

@@ -7,7 +7,8 @@
 //! **Invariants:** an idle control plane or key has nothing here: no task, timer, client or entry. The cursor never
 //! passes a change whose keys are neither done nor listed in it. A control plane with much to do waits for itself.
 //!
-//! Processes that share a fleet take turns: by [`Leases`] of a store, or as a [`Candidate`] for a Lease of a cluster.
+//! Processes that share a fleet take turns: by [`Leases`] of a store, each for a [`Shard`] of it where there are such, or as
+//! a [`Candidate`] for a Lease of a cluster.
 //!
 //! Not here: what is to be done (see `controllers`).
 
@@ -18,19 +19,22 @@ mod event;
 mod fleet;
 mod in_process;
 mod lease;
+mod members;
 mod metrics;
 mod queue;
 mod remote;
 mod run;
+mod shard;
 
 pub use controller::{Context, Controller, Error, Kinds, News, Next, Request, Triggers};
 pub use cursor::{Cursor, Parked};
 pub use election::{Candidate, Leadership};
-pub use event::{Change, Event};
-pub use fleet::{Fleet, FleetError, Identity, Stream};
+pub use event::{Change, Event, Told};
+pub use fleet::{Changes, Fleet, FleetError, Identity, Stream};
 pub use in_process::InProcessFleet;
 pub use lease::{Leases, Term, Terms};
 pub use metrics::{ControllerMetrics, Metrics, QueueDepth};
 pub use remote::RemoteFleet;
 pub use run::{Handle, Options, Runtime, run};
+pub use shard::Shard;
 pub use store::{Key, Position};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::discovery::Discovery;
 use kube::runtime::watcher;
@@ -16,8 +16,8 @@ use store::{Key, Position};
 
 use crate::controller::Kinds;
 use crate::cursor::Cursor;
-use crate::event::{Change, Event};
-use crate::fleet::{Fleet, FleetError, Identity, Stream};
+use crate::event::{Change, Event, Told};
+use crate::fleet::{Changes, Fleet, FleetError, Identity, Stream};
 
 /// A fleet of one. Its controllers ask as whoever the client is, and begin by looking at everything: the watches
 /// list first, and what they list is the sweep.
@@ -137,7 +137,7 @@ impl RemoteFleet {
 
 #[async_trait]
 impl Fleet for RemoteFleet {
-    async fn follow(&self, kinds: &Kinds, _: Position) -> Result<Stream, FleetError> {
+    async fn follow(&self, kinds: &Kinds, _: Position) -> Result<Changes, FleetError> {
         let Kinds::These(kinds) = kinds else {
             return Err(FleetError::Failed(
                 "not every kind of a remote control plane can be watched".to_owned(),
@@ -150,7 +150,7 @@ impl Fleet for RemoteFleet {
             tracing::info!(control_plane = %self.name, kinds = missing.len(), "kinds are not served yet");
             watches.push(self.watch_later(missing));
         }
-        Ok(Box::pin(stream::select_all(watches)))
+        Ok(Box::pin(stream::select_all(watches).map_ok(Told::Event)))
     }
 
     fn sweep(&self, _: &Kinds, _: Option<CompactString>, _: Position) -> Stream {

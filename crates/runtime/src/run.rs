@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::controller::{Context, Controller, Error, Kinds, Next, Triggers};
 use crate::cursor::{Cursor, LISTED, Parked};
-use crate::event::Event;
-use crate::fleet::{Fleet, FleetError, Identity, Stream};
+use crate::event::{Event, Told};
+use crate::fleet::{Changes, Fleet, FleetError, Identity, Stream};
 use crate::metrics::{ControllerMetrics, Metrics, QueueDepth};
 use crate::queue::{Item, Queue};
 
@@ -232,7 +232,7 @@ struct Loop {
     saving: bool,
     /// Changes up to here have been asked about.
     read: Position,
-    feed: Option<ReadyChunks<Stream>>,
+    feed: Option<ReadyChunks<Changes>>,
     /// What controllers are told otherwise.
     news: SelectAll<BoxStream<'static, Item>>,
     sweep: Option<Sweep>,
@@ -419,15 +419,16 @@ impl Loop {
         }
     }
 
-    fn changed(&mut self, events: Option<Vec<Result<Event, FleetError>>>) -> Result<(), FleetError> {
-        let Some(events) = events else {
+    fn changed(&mut self, told: Option<Vec<Result<Told, FleetError>>>) -> Result<(), FleetError> {
+        let Some(told) = told else {
             self.feed = None;
             self.reopen = Some(Instant::now() + PAUSE);
             return Ok(());
         };
-        for event in events {
-            match event {
-                Ok(event) => {
+        for told in told {
+            match told {
+                Ok(Told::UpTo(position)) => self.read = self.read.max(position),
+                Ok(Told::Event(event)) => {
                     Metrics::count(&self.shared.metrics.events);
                     self.dispatch(&event, event.position);
                     self.read = self.read.max(event.position);

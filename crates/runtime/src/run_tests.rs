@@ -53,7 +53,7 @@ impl FakeFleet {
 
 #[async_trait]
 impl Fleet for FakeFleet {
-    async fn follow(&self, kinds: &Kinds, from: Position) -> Result<Stream, FleetError> {
+    async fn follow(&self, kinds: &Kinds, from: Position) -> Result<Changes, FleetError> {
         self.followed.lock().push(kinds.clone());
         if self.expired && from == Position(0) {
             return Err(FleetError::Expired(from));
@@ -61,7 +61,12 @@ impl Fleet for FakeFleet {
         let changes = self.changes.subscribe();
         Ok(Box::pin(stream::unfold(changes, async |mut changes| {
             let (position, plane, name) = changes.recv().await.ok()?;
-            Some((Ok(event(plane, &name, Change::Updated, position)), changes))
+            // Of nobody is nobody's here.
+            let told = match plane {
+                "" => Told::UpTo(Position(position)),
+                plane => Told::Event(event(plane, &name, Change::Updated, position)),
+            };
+            Some((Ok(told), changes))
         })))
     }
 
@@ -416,4 +421,13 @@ async fn kinds_may_change() {
     scene.fleet.change("a", "thing");
     scene.pass(10).await;
     assert_eq!(scene.done(), ["a/thing"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_nothing_to_do_comes_on() {
+    let scene = Scene::new(FakeFleet::new(), Options::default()).await;
+    scene.fleet.change("", "of another shard");
+    scene.pass(6_000).await;
+    assert!(scene.done().is_empty());
+    assert_eq!(*scene.fleet.cursor.lock(), Some(Cursor { position: Position(1), ..Cursor::default() }));
 }

@@ -41,6 +41,10 @@ impl Condition {
         Condition::new("Ready", false, "Unavailable", "")
     }
 
+    pub fn store_away(why: impl Into<String>) -> Self {
+        Condition::new("Ready", false, "Unavailable", why)
+    }
+
     pub fn waiting_for_hooks() -> Self {
         Condition::new("Ready", false, "WaitingForPostCreateHooks", "Waiting for PostCreateHook completion")
     }

@@ -1,5 +1,6 @@
 //! The host that needs nothing else: control planes are tenants of this process, or of children of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use auth::user::UserInfo;
 use futures::stream::BoxStream;
 use http::HeaderValue;
 use objects::Value;
-use store::Revision;
+use store::{Revision, StoreError};
 
 use crate::conditions::Condition;
 use crate::furniture::{self, Wanted};
@@ -137,7 +138,7 @@ impl Embedded {
             return Err(HostError::Failed(why));
         };
         if let Some(revision) = source.revision {
-            let failed = |error: store::StoreError| HostError::Failed(error.to_string());
+            let failed = |error: StoreError| HostError::Failed(error.to_string());
             let current = engine.store.revision(found.id).await.map_err(failed)?.0;
             if revision > current {
                 let why = format!(
@@ -237,6 +238,18 @@ impl Host for Embedded {
             return Ok(None);
         }
         Ok(self.tenant(plane).await?.map(|(engine, _)| engine.name.to_string()))
+    }
+
+    async fn stores_away(&self) -> BTreeMap<String, String> {
+        let asked = self.engines.others().map(async |engine| match engine.store.position().await {
+            Err(error @ StoreError::Unavailable(_)) => Some((engine.name.to_string(), error.to_string())),
+            _ => None,
+        });
+        futures::future::join_all(asked).await.into_iter().flatten().collect()
+    }
+
+    fn has_further_stores(&self) -> bool {
+        self.engines.others().next().is_some()
     }
 
     async fn objects(&self, plane: &Plane, row: &Hosted) -> Result<Vec<Wanted>, HostError> {

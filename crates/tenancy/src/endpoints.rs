@@ -5,7 +5,7 @@
 //! | `GET /hangar/v1/control-planes` | what each takes |
 //! | `GET /hangar/v1/control-planes/NAME/usage` | what one takes |
 //! | `GET /hangar/v1/control-planes/NAME/export?revision=N` | everything in it, as bytes |
-//! | `POST /hangar/v1/control-planes/NAME/import?type=TYPE` | a new control plane from such bytes |
+//! | `POST /hangar/v1/control-planes/NAME/import?type=TYPE&store=STORE` | a new control plane from such bytes |
 //! | `GET /hangar/v1/control-planes/NAME/revision?at=TIME` | the revision that was current then |
 //! | `GET /hangar/v1/control-planes/NAME/audit?since=TIME` | what the audit log has of it, a line each |
 //! | `GET /hangar/v1/control-planes/A/diff/B` | what B has other than A |
@@ -80,12 +80,24 @@ impl Endpoints {
         Ok(found.map_or(self.engines.default_store(), |(engine, _)| engine))
     }
 
+    /// That of a store by its name.
+    fn named(&self, store: &str) -> Result<&Arc<Engine>, Failure> {
+        self.engines.named(store).ok_or_else(|| {
+            let known = self.engines.names().join(", ");
+            Status::bad_request(format!("there is no store {store:?}; there is {known}")).into()
+        })
+    }
+
     async fn all(&self) -> Answer {
         let mut items = Vec::new();
         for engine in self.engines.iter() {
             let mut after: Option<String> = None;
             loop {
-                let page = engine.store.tenants(after.as_deref(), PAGE).await?;
+                let page = match engine.store.tenants(after.as_deref(), PAGE).await {
+                    // What is in a store that is away takes nothing now.
+                    Err(StoreError::Unavailable(_)) => break,
+                    page => page?,
+                };
                 let Some(last) = page.last() else { break };
                 after = Some(last.name.to_string());
                 for tenant in page.iter().filter(|tenant| engine.planes.is_open(tenant)) {
@@ -115,14 +127,18 @@ impl Endpoints {
 
     /// The object first, so that the control plane has an owner; a failure takes it back.
     async fn import(&self, name: &str, head: &Head, body: Body) -> Answer {
-        let engine = self.engines.default_store();
-        let client = embedded::client(engine.clone(), &engine.config.hosting);
+        let hosting = self.engines.default_store();
+        let client = embedded::client(hosting.clone(), &hosting.config.hosting);
         let place = operator::place(name);
-        let object = json!({
+        let mut object = json!({
             "apiVersion": names::API_VERSION, "kind": "ControlPlane",
             "metadata": {"name": name, "annotations": {AWAITING_IMPORT: "true"}},
             "spec": {"type": head.query.get("type").unwrap_or("k8s")},
         });
+        if let Some(store) = head.query.get("store") {
+            self.named(store)?;
+            object["spec"]["store"] = store.into();
+        }
         let object = match api::get(&client, &place).await.map_err(refused)? {
             // Left behind by an import that did not come to its end.
             Some(found) if meta::annotation(&found, AWAITING_IMPORT).is_some() => found,
@@ -132,6 +148,7 @@ impl Endpoints {
             }
             None => api::create(&client, &place, &object).await.map_err(refused)?,
         };
+        let engine = self.named(object["spec"]["store"].as_str().unwrap_or_default())?;
         let chunks = BodyStream::new(body).try_filter_map(async |frame| Ok(frame.into_data().ok()));
         let chunks = chunks.map_err(|error| StoreError::BadExport(error.to_string()));
         let charter = Charter { owner: Some(meta::uid(&object).to_owned()), ..Charter::default() };

@@ -1,5 +1,6 @@
 //! Where control planes are made: what the operator asks of a host, whatever it is.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use apiserver::Moved;
@@ -73,6 +74,16 @@ pub trait Host: Send + Sync + 'static {
     async fn store_of(&self, plane: &Plane) -> Result<Option<String>, HostError> {
         let _ = plane;
         Ok(None)
+    }
+
+    /// The stores that are away now, of those that are not where the hosting control plane is; by their names, with why.
+    async fn stores_away(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
+    /// Whether there are such stores at all.
+    fn has_further_stores(&self) -> bool {
+        false
     }
 
     /// Whether it answers.

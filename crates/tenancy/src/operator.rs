@@ -16,8 +16,9 @@
 //! Deletion goes the other way: see `removal`. A pass may end anywhere, by an error or by a kill; the next one begins
 //! at the top and comes as far as it can.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -25,6 +26,7 @@ use auth::user::UserInfo;
 use futures::StreamExt;
 use futures::future::try_join_all;
 use objects::{CompactString, Value, meta};
+use parking_lot::Mutex;
 use runtime::{Context, Controller, Error, Event, Key, Kinds, News, Next, Request, Triggers};
 use serde_json::{Value as Json, json};
 
@@ -45,6 +47,10 @@ const RENEWAL: &str = "_renewal";
 const EVERYTHING: &str = "_everything";
 /// Often enough: certificates are renewed months before they expire.
 const RENEWAL_EVERY: Duration = Duration::from_secs(12 * 3_600);
+/// The key under which stores are looked at.
+const STORES: &str = "_stores";
+/// How often it is looked at whether they are there.
+const STORES_EVERY: Duration = Duration::from_secs(3);
 /// When something refused is tried again although nothing changed that we see.
 const REFUSED_AGAIN: Duration = Duration::from_secs(60);
 
@@ -56,12 +62,17 @@ pub struct Operator {
     hosting: CompactString,
     /// When certificates were last looked at, in seconds.
     renewed: AtomicI64,
+    /// Whether stores are looked at.
+    looking: AtomicBool,
+    /// The stores that were away when they were last looked at.
+    away: Mutex<Option<BTreeMap<String, String>>>,
 }
 
 impl Operator {
     /// `hosting` is the control plane that `ControlPlane` objects are in.
     pub fn new(host: Arc<dyn Host>, hosting: impl Into<CompactString>) -> Self {
-        Operator { host, hosting: hosting.into(), renewed: AtomicI64::new(0) }
+        let (renewed, looking, away) = (AtomicI64::new(0), AtomicBool::new(false), Mutex::default());
+        Operator { host, hosting: hosting.into(), renewed, looking, away }
     }
 }
 
@@ -104,6 +115,9 @@ impl Controller for Operator {
         if event.control_plane != self.hosting {
             return;
         }
+        if self.host.has_further_stores() && !self.looking.swap(true, Ordering::Relaxed) {
+            triggers.now(Key::new(STORES, "", ""));
+        }
         let key = &event.key;
         if event.is_of(names::CONTROL_PLANES) || event.is_of(names::HOOKS) {
             triggers.now(key.clone());
@@ -140,6 +154,7 @@ impl Controller for Operator {
     async fn reconcile(&self, context: &Context, request: &Request) -> Result<Next, Error> {
         match request.key.kind.as_str() {
             RENEWAL => self.renew(context).await,
+            STORES => self.look_at_stores(context).await,
             EVERYTHING => look_at_all(context).await.map(|()| Next::Done),
             names::HOOKS => crate::hooks::changed(context, &request.key.name).await,
             _ => self.control_plane(context, &request.key.name).await,
@@ -201,6 +216,9 @@ impl Operator {
                     conditions::set(&mut status, &Condition::refused(&why), context.now);
                 } else {
                     conditions::remove(&mut status, conditions::REFUSED);
+                }
+                if let Some(why) = self.store_is_away(&status).await {
+                    conditions::set(&mut status, &Condition::store_away(why), context.now);
                 }
                 write_status(context, &plane, &before, &status).await?;
                 if !error.is_final() {
@@ -355,6 +373,41 @@ impl Operator {
         self.renewed.store(now, Ordering::Relaxed);
         look_at_all(context).await?;
         Ok(Next::After(RENEWAL_EVERY))
+    }
+}
+
+impl Operator {
+    /// Why a control plane cannot be used, if that is because its store is away.
+    async fn store_is_away(&self, status: &Json) -> Option<String> {
+        if !self.host.has_further_stores() {
+            return None;
+        }
+        self.host.stores_away().await.remove(status["store"].as_str()?)
+    }
+
+    /// Has the control planes of stores that went away or came back looked at.
+    async fn look_at_stores(&self, context: &Context) -> Result<Next, Error> {
+        if !self.host.has_further_stores() {
+            return Ok(Next::Done);
+        }
+        let now = self.host.stores_away().await;
+        let before = self.away.lock().clone();
+        if before.as_ref() != Some(&now) {
+            let known = before.as_ref();
+            let concerned = |status: &Json| match (status["store"].as_str(), known) {
+                (None, _) => false,
+                // Somebody else may have seen it go.
+                (Some(store), None) => now.contains_key(store) || !conditions::is_true(status, "Synced"),
+                (Some(store), Some(before)) => now.contains_key(store) != before.contains_key(store),
+            };
+            for plane in context.list(names::CONTROL_PLANES, "").await? {
+                if concerned(&plane["status"]) {
+                    context.enqueue(Key::new(names::CONTROL_PLANES, "", meta::name(&plane)));
+                }
+            }
+            *self.away.lock() = Some(now);
+        }
+        Ok(Next::After(STORES_EVERY))
     }
 }
 

@@ -8,6 +8,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 #![allow(clippy::print_stdout, reason = "the seed and the pauses are said")]
 
+mod away;
+mod fencing;
 mod load;
 mod several;
 mod watchers;
@@ -91,4 +93,24 @@ fn wishes() {
     let stores = Stores::start();
     let server = stores.server(Engine::Embedded);
     several::wishes(&server);
+}
+
+/// A store that is away when the server starts keeps nobody from the others.
+#[test]
+fn a_store_that_is_away_at_start_comes_by_itself() {
+    for store in ["pg", "etcd"] {
+        away::a_store_that_is_away_at_start_comes_by_itself(store);
+    }
+}
+
+/// What only another configuration can mend is said at once.
+#[test]
+fn a_store_that_is_wrongly_configured_is_refused() {
+    away::a_store_that_is_wrongly_configured_is_refused();
+}
+
+/// The server that made control planes is frozen at work; nothing that it had in hand comes to any store.
+#[test]
+fn an_old_operator_writes_to_no_store() {
+    fencing::an_old_operator_writes_to_no_store();
 }

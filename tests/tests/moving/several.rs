@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use end_to_end::{Client, ControlPlane, Database, Engine, Server};
 use serde_json::{Value, json};
 
-const CONTROL_PLANES: &str = "/apis/tenancy.kflex.kubestellar.org/v1alpha1/controlplanes";
-const PATIENCE: Duration = Duration::from_secs(90);
+pub const CONTROL_PLANES: &str = "/apis/tenancy.kflex.kubestellar.org/v1alpha1/controlplanes";
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Databases that a server has beside its own.
 pub struct Stores {
@@ -19,6 +19,11 @@ impl Stores {
     pub fn start() -> Stores {
         let start = |engine| Database::start(engine).unwrap();
         Stores { postgres: start(Engine::Postgres), etcd: start(Engine::Etcd) }
+    }
+
+    /// Of the two, by the name that servers have it under.
+    pub fn named(&self, name: &str) -> &Database {
+        if name == "pg" { &self.postgres } else { &self.etcd }
     }
 
     /// A server that has them as `pg` and `etcd`, with a store of its own for the rest.
@@ -79,12 +84,16 @@ impl Plane {
 }
 
 fn synced(status: &Value) -> Value {
+    condition(status, "Synced")
+}
+
+pub fn condition(status: &Value, kind: &str) -> Value {
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-    conditions.into_iter().find(|one| one["type"] == "Synced").unwrap_or_default()
+    conditions.into_iter().find(|one| one["type"] == kind).unwrap_or_default()
 }
 
 /// What the command line says, or complains about.
-fn hangar(server: &Server, arguments: &[&str]) -> Result<String, String> {
+pub fn hangar(server: &Server, arguments: &[&str]) -> Result<String, String> {
     let kubeconfig = server.dir().join("kubeconfig-of-commands");
     if !kubeconfig.exists() {
         std::fs::copy(server.kubeconfig(), &kubeconfig).unwrap();
@@ -98,6 +107,23 @@ fn hangar(server: &Server, arguments: &[&str]) -> Result<String, String> {
     }
 }
 
+/// The administrator of a control plane.
+pub fn admin_of(server: &Server, name: &str) -> Client {
+    let file = server.dir().join(format!("{name}-admin"));
+    let config: Value = serde_saphyr::from_str(&hangar(server, &["kubeconfig", name]).unwrap()).unwrap();
+    // As JSON, which is YAML too: nothing else here reads any other.
+    std::fs::write(&file, config.to_string()).unwrap();
+    server.client_as(end_to_end::Credentials::from_kubeconfig(&file))
+}
+
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 pub fn wishes(server: &Server) {
     let host = server.client();
     hangar(server, &["create", "one", "--store", "pg", "--no-switch"]).unwrap();
@@ -108,13 +134,7 @@ pub fn wishes(server: &Server) {
     // A copy beside it, and one in another store, have what it has.
     let path = |name: &str, path: &str| format!("/control-planes/{name}{path}");
     let maps = "/api/v1/namespaces/default/configmaps";
-    let admin = |name: &str| {
-        let file = server.dir().join(format!("{name}-admin"));
-        let config: Value = serde_saphyr::from_str(&hangar(server, &["kubeconfig", name]).unwrap()).unwrap();
-        // As JSON, which is YAML too: nothing else here reads any other.
-        std::fs::write(&file, config.to_string()).unwrap();
-        server.client_as(end_to_end::Credentials::from_kubeconfig(&file))
-    };
+    let admin = |name: &str| admin_of(server, name);
     let map = json!({"metadata": {"name": "m"}, "data": {"k": "v"}});
     admin("one").post(&path("one", maps), &map).ok();
     for (copy, flags) in [("near", &[][..]), ("far", &["--store", "etcd"][..])] {
@@ -126,6 +146,30 @@ pub fn wishes(server: &Server) {
         assert_eq!(status["store"], if copy == "far" { "etcd" } else { "pg" }, "{copy}");
     }
     assert_eq!(hangar(server, &["diff", "one", "far"]).unwrap(), "");
+
+    // What is read from a database more than once is read from memory, and counted.
+    let counted = |what: &str| {
+        let metrics = host.get("/metrics").text();
+        let name = format!("hangar_read_cache_{what}{{store=\"pg\"}} ");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(&name)?.parse::<u64>().ok());
+        value.unwrap_or_else(|| panic!("no {name}in\n{metrics}"))
+    };
+    eventually("lists come from memory", || {
+        let hits = counted("hits_total");
+        admin("one").get(&path("one", maps)).ok();
+        counted("hits_total") > hits
+    });
+    assert!(counted("misses_total") > 0 && counted("bytes") > 0);
+
+    // So has what is made of a backup.
+    let file = server.dir().join("backup").to_str().unwrap().to_owned();
+    hangar(server, &["backup", "far", &file]).unwrap();
+    hangar(server, &["restore", "again", &file, "--store", "etcd", "--no-switch"]).unwrap();
+    assert_eq!(host.get(&format!("{CONTROL_PLANES}/again")).ok()["status"]["store"], "etcd");
+    assert_eq!(admin("again").get(&path("again", &format!("{maps}/m"))).ok()["data"]["k"], "v");
+    let refused = hangar(server, &["restore", "twice", &file, "--store", "nowhere"]).unwrap_err();
+    assert!(refused.contains("there is no store \"nowhere\"; there is default, pg, etcd"), "{refused}");
+    assert_eq!(host.get(&format!("{CONTROL_PLANES}/twice")).code, 404);
 
     let refused = hangar(server, &["move", "one", "--store", "nowhere"]).unwrap_err();
     let why = "spec.store: there is no store \"nowhere\"; there is default, pg, etcd";

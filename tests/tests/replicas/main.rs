@@ -40,6 +40,7 @@ on_both!(
     a_rolling_restart_behind_a_load_balancer_fails_no_request,
     the_controllers_go_on_elsewhere,
     a_frozen_holder_writes_nothing_later,
+    shards_go_to_whoever_is_there,
 );
 
 /// Writes of each writer where nothing is killed.
@@ -131,6 +132,10 @@ fn a_rolling_restart_behind_a_load_balancer_fails_no_request(engine: Engine) {
 
 fn a_frozen_holder_writes_nothing_later(engine: Engine) {
     leases::a_frozen_holder_writes_nothing_later(engine);
+}
+
+fn shards_go_to_whoever_is_there(engine: Engine) {
+    leases::shards_go_to_whoever_is_there(engine);
 }
 
 fn the_controllers_go_on_elsewhere(engine: Engine) {

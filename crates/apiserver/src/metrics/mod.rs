@@ -70,8 +70,8 @@ impl Metrics {
         InFlight { counts: self.in_flight.clone(), mutating }
     }
 
-    pub(crate) fn measured(&self, store: Arc<dyn ::store::Store>) -> Arc<dyn ::store::Store> {
-        Arc::new(Measured::new(store, self.store.clone()))
+    pub(crate) fn measured(&self, name: &str, store: Arc<dyn ::store::Store>) -> Arc<dyn ::store::Store> {
+        Arc::new(Measured::new(name, store, self.store.clone()))
     }
 }
 

@@ -8,9 +8,12 @@ const READS: u8 = 1;
 const WRITES: u8 = 2;
 const CLOSED: u8 = 4;
 
-/// What does not work. Each is known to work again when it did: a store whose disk is full can still be read.
-#[derive(Debug, Default)]
-pub struct Outage(AtomicU8);
+/// What does not work of a store. Each is known to work again when it did: a store whose disk is full can still be read.
+#[derive(Debug)]
+pub struct Outage {
+    store: String,
+    parts: AtomicU8,
+}
 
 /// What there is to tell.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,29 +23,33 @@ enum News {
 }
 
 impl Outage {
+    pub fn of(store: &str) -> Outage {
+        Outage { store: store.to_owned(), parts: AtomicU8::new(0) }
+    }
+
     /// To be told how every operation ended.
     pub fn heard<T>(&self, writes: bool, result: &Result<T, StoreError>) {
         match (self.news(writes, result), result) {
-            (Some(News::Began), Err(error)) => tracing::error!("{error}"),
-            (Some(News::Ended), _) => tracing::info!("the store is available again"),
+            (Some(News::Began), Err(error)) => tracing::error!(store = self.store, "{error}"),
+            (Some(News::Ended), _) => tracing::info!(store = self.store, "the store is available again"),
             _ => {}
         }
     }
 
     /// From now on it is away because we wanted it so.
     pub fn close(&self) {
-        self.0.fetch_or(CLOSED, Ordering::Relaxed);
+        self.parts.fetch_or(CLOSED, Ordering::Relaxed);
     }
 
     fn news<T>(&self, writes: bool, result: &Result<T, StoreError>) -> Option<News> {
         let part = if writes { WRITES } else { READS };
         match result {
             Err(StoreError::Unavailable(_)) => {
-                (self.0.fetch_or(part, Ordering::Relaxed) == 0).then_some(News::Began)
+                (self.parts.fetch_or(part, Ordering::Relaxed) == 0).then_some(News::Began)
             }
             // Nearly always: nothing to write down.
-            _ if self.0.load(Ordering::Relaxed) & part == 0 => None,
-            _ => (self.0.fetch_and(!part, Ordering::Relaxed) == part).then_some(News::Ended),
+            _ if self.parts.load(Ordering::Relaxed) & part == 0 => None,
+            _ => (self.parts.fetch_and(!part, Ordering::Relaxed) == part).then_some(News::Ended),
         }
     }
 }
@@ -53,7 +60,7 @@ mod tests {
 
     #[test]
     fn told_once() {
-        let outage = Outage::default();
+        let outage = Outage::of("default");
         let away = || Err(StoreError::Unavailable("gone".into()));
         for (writes, result, expected) in [
             (false, Ok(()), None),

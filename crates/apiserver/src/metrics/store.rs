@@ -69,14 +69,12 @@ pub struct Operations {
     series: [Series; NAMES.len()],
     /// Transactions whose expectations did not hold: retried above, and no fault of the store.
     conflicts: AtomicU64,
-    outage: Outage,
 }
 
 impl Operations {
     fn done<T>(&self, operation: Operation, began: Instant, result: &Result<T, StoreError>) {
         let series = &self.series[operation as usize];
         series.duration.observe(began.elapsed());
-        self.outage.heard(operation.writes(), result);
         match result {
             Err(StoreError::Conflict { .. }) => _ = self.conflicts.fetch_add(1, Ordering::Relaxed),
             Err(StoreError::Unavailable(_) | StoreError::Failed(_) | StoreError::BadExport(_)) => {
@@ -113,11 +111,14 @@ impl Collector for Operations {
 pub struct Measured {
     inner: Arc<dyn Store>,
     operations: Arc<Operations>,
+    /// Of this store: another one of the process may be there all the while.
+    outage: Arc<Outage>,
 }
 
 impl Measured {
-    pub fn new(inner: Arc<dyn Store>, operations: Arc<Operations>) -> Self {
-        Measured { inner, operations }
+    /// `name` is what the store is called.
+    pub fn new(name: &str, inner: Arc<dyn Store>, operations: Arc<Operations>) -> Self {
+        Measured { inner, operations, outage: Arc::new(Outage::of(name)) }
     }
 }
 
@@ -127,6 +128,7 @@ macro_rules! measured {
         let began = Instant::now();
         let result = $call.await;
         $self.operations.done(Operation::$operation, began, &result);
+        $self.outage.heard(Operation::$operation.writes(), &result);
         result
     }};
 }
@@ -244,11 +246,12 @@ impl Store for Measured {
     }
 
     fn fenced(&self, fence: Fence) -> Arc<dyn Store> {
-        Arc::new(Measured { inner: self.inner.fenced(fence), operations: self.operations.clone() })
+        let (operations, outage) = (self.operations.clone(), self.outage.clone());
+        Arc::new(Measured { inner: self.inner.fenced(fence), operations, outage })
     }
 
     async fn close(&self) {
-        self.operations.outage.close();
+        self.outage.close();
         self.inner.close().await;
     }
 }

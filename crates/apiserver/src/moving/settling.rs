@@ -22,19 +22,23 @@ impl Engines {
     /// Calls off or finishes a move that broke off. Nothing happens if there was none. A copy that was made for another
     /// owner, who is gone, goes too.
     pub async fn settle(&self, name: &str, owner: Option<&str>) -> Result<(), Failure> {
-        let (mut copies, mut failed) = (Vec::new(), None);
+        let (mut copies, mut failed, mut original) = (Vec::new(), None, false);
         for engine in self.iter() {
             match engine.store.tenant(name).await {
                 Ok(Some(tenant)) => match engine.planes.seal(&tenant)? {
                     Some(seal) => copies.push((engine, tenant, seal)),
-                    None => self.settle_original(engine, &tenant).await?,
+                    None => {
+                        self.settle_original(engine, &tenant).await?;
+                        original = true;
+                    }
                 },
                 Ok(None) => {}
                 // The others are settled all the same: what was frozen is written again.
                 Err(error) => failed = Some(error),
             }
         }
-        if let Some(error) = failed {
+        // One that is served waits for no other store: what was begun there is taken away when it is back.
+        if let Some(error) = failed.filter(|_| !original) {
             return Err(error.into());
         }
         for (engine, copy, seal) in copies {

@@ -4,7 +4,7 @@ use store::Scope;
 use super::*;
 use crate::control_plane::Charter;
 use crate::fixture::{Fixture, HOST, administrator, text};
-use crate::{ApiServer, Body};
+use crate::{ApiServer, Beginning, Body};
 
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -256,4 +256,58 @@ async fn a_name_that_is_taken_there_is_refused() {
     let refused = two.engines.move_to("b", &two.there).await.unwrap_err();
     assert_eq!(refused.0.reason, Reason::AlreadyExists);
     two.make("y").await;
+}
+
+/// A third store that nobody reaches: what is in the others is found, moved, settled and removed all the same.
+#[tokio::test]
+async fn a_store_that_is_away_keeps_nobody_from_the_others() {
+    let mut two = Two::new().await;
+    let (away, _arrival) = store::late("nobody there");
+    let away = two.here.beside("away", away);
+    two.engines = Engines::new(two.here.clone(), vec![away.clone(), two.there.clone()]);
+    let (here, there) = (two.here.clone(), two.there.clone());
+    for to in [&there, &here, &there] {
+        two.settle().await;
+        assert!(two.move_to(to).await.is_some());
+        assert_eq!(two.ask("GET", &format!("{PATH}/x"), "").await.0, 200);
+    }
+    let refused = two.engines.move_to("b", &away).await.unwrap_err().0;
+    assert_eq!((refused.code, refused.retry_after_seconds), (503, Some(1)));
+    assert_eq!(refused.message, "the store is unavailable: nobody there");
+    two.make("y").await;
+    // It may have had what nobody else has.
+    assert_eq!(two.engines.find("c").await.err().map(|failure| failure.0.code), Some(503));
+    assert_eq!(two.engines.settle("c", None).await.err().map(|failure| failure.0.code), Some(503));
+    // What is there is gone, and what may be elsewhere is asked for again.
+    let charter = Charter { owner: Some("u".into()), ..Charter::default() };
+    good(there.establish("d", charter, Beginning::Empty).await);
+    assert_eq!(two.engines.remove("d", "u").await.err().map(|failure| failure.0.code), Some(503));
+    assert!(there.store.tenant("d").await.unwrap().is_none());
+}
+
+/// Whoever lost a lease of the first store writes nothing to the second either.
+#[tokio::test]
+async fn a_fence_of_the_first_store_holds_in_all() {
+    let two = Two::new().await;
+    let lease = store::own_tenant(&*two.here.store, "_lease-l").await.unwrap();
+    let take = async || {
+        let key = Key::new("_terms", "", "l");
+        let put = Operation::Put { key: key.clone(), expect: Expect::Any, value: Bytes::new() };
+        let modified = two.here.store.write(lease, vec![put]).await.unwrap();
+        two.engines.fenced(&store::Fence { tenant: lease, key, modified })
+    };
+    let old = take().await;
+    let made = old.named("there").unwrap().create_control_plane("made").await;
+    good(made);
+    let new = take().await;
+    // Where it is there it is claimed, sooner or later; looking at it does so.
+    assert!(good(new.find("made").await).is_some());
+    new.named("there").unwrap().store.position().await.unwrap();
+    for engine in old.iter() {
+        let late = engine.create_control_plane("late").await.err().map(|failure| failure.0.message.clone());
+        assert_eq!(late, Some(StoreError::Fenced.to_string()), "{}", engine.name);
+    }
+    assert!(old.move_to("b", old.named("there").unwrap()).await.is_err());
+    good(new.move_to("b", new.named("there").unwrap()).await);
+    assert!(two.tenant(&two.there).await.is_some());
 }

@@ -167,7 +167,7 @@ async fn a_remote_control_plane_is_a_fleet_too() {
 async fn nothing_is_written_by_whoever_lost_the_lease() {
     let f = Fixture::stopped().await;
     let holder = |name: &str| Leases::new(f.store.clone(), name.to_owned(), Terms::default());
-    let old = holder("old").acquire("controllers").await;
+    let old = holder("old").acquire("controllers", None).await;
     let engine = f.engine.fenced(old.fence.clone());
     let fleet = InProcessFleet::new(engine.clone());
     let held = f.plane_of(&engine, "a").await;
@@ -175,7 +175,7 @@ async fn nothing_is_written_by_whoever_lost_the_lease() {
     fleet.save(&Cursor::default()).await.unwrap();
     // Given back and taken by another, while somebody still has the engine of the old term.
     drop(old);
-    let new = holder("new").acquire("controllers").await;
+    let new = holder("new").acquire("controllers", None).await;
 
     let namespaces = held.resource("", "namespaces");
     let late = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "late"}});

@@ -22,8 +22,8 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use objects::{CompactString, meta};
 use provision::{Failure, Limits, Metrics, Preview, Reviewing, Settings};
 use runtime::{
-    Controller, Cursor, Fleet, FleetError, Identity, InProcessFleet, Key, Kinds, Options, Position, Runtime,
-    Stream,
+    Changes, Controller, Cursor, Fleet, FleetError, Identity, InProcessFleet, Key, Kinds, Leases, Options,
+    Position, Runtime, Stream,
 };
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -32,11 +32,10 @@ use tokio_util::sync::CancellationToken;
 use super::foresight::OfClouds;
 use super::{Cloud, s3_state};
 use crate::controlling::{self, Running};
-use crate::stores::Place;
 
 /// The lease of this driver on a store that several processes share.
 const LEASE: &str = "terraform";
-/// Until providers are followed again after the store was away.
+/// Until a store that was away is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Where the controllers' place in the stream of changes is kept.
 const CURSOR: &str = "_terraform";
@@ -62,7 +61,7 @@ pub fn backends() -> anyhow::Result<Backends> {
 /// Serves providers until `stop`, to the control planes of all stores.
 pub async fn start(
     engines: &Engines,
-    place: &Place,
+    leases: Option<&Leases>,
     wanted: Wanted,
     stop: CancellationToken,
 ) -> anyhow::Result<Running> {
@@ -74,7 +73,7 @@ pub async fn start(
     let sockets = std::env::temp_dir().join(format!("hangar-{}", std::process::id()));
     let pool = Pool::new(PoolSettings::new(&sockets));
     let registry = Arc::new(Registry::remembering(Memory::new(&wanted.memory)));
-    let leases = controlling::leases(engine, place);
+    let leases = leases.cloned();
     let key = wanted.key;
     let driver = Terraform::new(registry.clone(), pool.clone(), &key)?.with_backends(backends()?);
     let clouds = provision::Engine::new(
@@ -99,11 +98,8 @@ pub async fn start(
         match leases {
             None => serving.run(serving.engines.clone(), stop).await,
             Some(leases) => {
-                let run = |fence, ending| {
-                    let fenced = serving.engines.default_store().fenced(fence);
-                    serving.run(serving.engines.with_default(fenced), ending)
-                };
-                let working = controlling::by_turns(&leases, LEASE, stop.clone(), run);
+                let run = |fence, ending| serving.run(serving.engines.fenced(&fence), ending);
+                let working = controlling::by_turns(&leases, LEASE, None, stop.clone(), run);
                 let (worked, ()) = tokio::join!(working, serving.follow(stop));
                 worked
             }
@@ -227,10 +223,11 @@ impl Serving {
             let fleet = Arc::new(InProcessFleet::with_cursor(engine.clone(), CURSOR).leaving_copies());
             let modules = Modules::new(self.registry.clone(), self.pool.clone(), self.wanted.modules.clone());
             let everywhere: [Box<dyn Controller>; 2] = [Box::new(self.clouds.clone()), Box::new(modules)];
-            Runtime::new(fleet, everywhere.into_iter().chain(providers.take()).collect(), Options::default())
+            let all = everywhere.into_iter().chain(providers.take()).collect();
+            (engine.clone(), Runtime::new(fleet, all, Options::default()))
         });
         let runtimes: Vec<_> = runtimes.collect();
-        let handles: Vec<_> = runtimes.iter().map(Runtime::handle).collect();
+        let handles: Vec<_> = runtimes.iter().map(|(_, runtime)| runtime.handle()).collect();
         let changed = self.changed.clone();
         let telling = tokio::spawn(async move {
             loop {
@@ -240,7 +237,13 @@ impl Serving {
                 }
             }
         });
-        let running = runtimes.into_iter().map(|runtime| runtime.run(stop.clone()));
+        let running = runtimes.into_iter().map(async |(engine, runtime)| {
+            // One that is away keeps nobody from the others.
+            while engine.store.position().await.is_err() && !stop.is_cancelled() {
+                stop.run_until_cancelled(tokio::time::sleep(AGAIN)).await;
+            }
+            runtime.run(stop.clone()).await
+        });
         let ended = futures::future::try_join_all(running).await.map(drop);
         telling.abort();
         self.pool.close();
@@ -253,7 +256,7 @@ struct Forgetful(InProcessFleet);
 
 #[async_trait]
 impl Fleet for Forgetful {
-    async fn follow(&self, kinds: &Kinds, from: Position) -> Result<Stream, FleetError> {
+    async fn follow(&self, kinds: &Kinds, from: Position) -> Result<Changes, FleetError> {
         self.0.follow(kinds, from).await
     }
 

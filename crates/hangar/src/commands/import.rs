@@ -15,7 +15,7 @@ use store_postgres::kine;
 use wire::protobuf::{self, Kind};
 
 use super::tf::{resource, state};
-use super::whole::{Entering, ROOT};
+use super::whole::{Entering, import_path};
 use super::{Session, create, create::check_name, list};
 
 #[derive(Subcommand, Clone, Debug)]
@@ -40,6 +40,9 @@ pub struct Kine {
     /// kine's table, or SCHEMA.TABLE
     #[arg(long, value_name = "TABLE", default_value = "kine")]
     table: String,
+    /// the store to keep it in, where the server has several
+    #[arg(long, value_name = "NAME")]
+    store: Option<String>,
     #[command(flatten)]
     entering: Entering,
 }
@@ -73,7 +76,8 @@ pub async fn run(session: &Session, import: Import) -> anyhow::Result<()> {
     }
     step.done();
     let step = session.progress.step(format!("Importing control plane {name}..."));
-    let made = hosting.api.upload(&format!("{ROOT}/{name}/import"), export(&brought, latest)?).await;
+    let path = import_path(name, kine.store.as_deref())?;
+    let made = hosting.api.upload(&path, export(&brought, latest)?).await;
     let made = made.context("error importing")?;
     step.done();
     list::print(&report(&brought))?;

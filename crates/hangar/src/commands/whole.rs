@@ -66,6 +66,9 @@ pub struct Restore {
     name: String,
     /// what `backup` wrote; - is standard input
     file: PathBuf,
+    /// the store to keep it in, where the server has several
+    #[arg(long, value_name = "NAME")]
+    store: Option<String>,
     #[command(flatten)]
     entering: Entering,
 }
@@ -209,10 +212,20 @@ async fn restore(session: &Session, restore: Restore) -> anyhow::Result<()> {
     }
     let hosting = session.hosting(&kubeconfig).await?;
     let step = session.progress.step(format!("Restoring control plane {name}..."));
-    let restored = hosting.api.upload(&format!("{ROOT}/{name}/import"), contents).await;
+    let restored = hosting.api.upload(&import_path(name, restore.store.as_deref())?, contents).await;
     let restored = restored.context("error restoring")?;
     step.done();
     create::settle(session, &hosting, name, restored, &restore.entering.into()).await
+}
+
+/// Where a control plane is made of what is sent there.
+pub fn import_path(name: &str, store: Option<&str>) -> anyhow::Result<String> {
+    let path = format!("{ROOT}/{name}/import");
+    let Some(store) = store else { return Ok(path) };
+    if let Some(why) = objects::names::dns1123_label(store).first() {
+        bail!("{store:?} cannot be the name of a store: {why}");
+    }
+    Ok(format!("{path}?store={store}"))
 }
 
 async fn top(session: &Session, top: Top) -> anyhow::Result<()> {

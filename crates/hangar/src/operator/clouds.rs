@@ -39,7 +39,7 @@ pub async fn start(
     let shared = Shared { metrics: metrics.clone(), ..Shared::new(key) };
     let of_aws = start_aws(client, aws, &shared, stop).await?;
     let all: Vec<Running> = of_aws.into_iter().chain(of_terraform).collect();
-    Ok((!all.is_empty()).then(|| controlling::together(all)))
+    Ok((!all.is_empty()).then(|| controlling::together(all, Vec::new())))
 }
 
 async fn start_aws(

@@ -9,8 +9,8 @@ use futures::StreamExt;
 use http::{Method, Request};
 use objects::{CompactString, Value, meta};
 use runtime::{
-    Controller, Cursor, Fleet, FleetError, Identity, InProcessFleet, Key, Kinds, Options, Position, Runtime,
-    Stream,
+    Changes, Controller, Cursor, Fleet, FleetError, Identity, InProcessFleet, Key, Kinds, Options, Position,
+    Runtime, Stream,
 };
 use serde_json::json;
 use store::{Embedded, Store};
@@ -34,7 +34,7 @@ pub struct MortalFleet {
 
 #[async_trait]
 impl Fleet for MortalFleet {
-    async fn follow(&self, kinds: &Kinds, from: Position) -> Result<Stream, FleetError> {
+    async fn follow(&self, kinds: &Kinds, from: Position) -> Result<Changes, FleetError> {
         self.inner.follow(kinds, from).await
     }
 
