@@ -35,6 +35,7 @@ use crate::module::children;
 use crate::plugin::{Applied, IdentitySchema, Lease, Planned, Pool, State};
 use crate::registry::{Registry, Served};
 use crate::schema::Schema;
+use crate::shape;
 use crate::value::Value;
 use asking::differences;
 pub(crate) use kept::owner;
