@@ -217,6 +217,12 @@ impl Survey<'_> {
         if let Some(arn) = &observed.arn {
             scope::put(&mut seen, &["status", "ackResourceMetadata", "arn"], arn.as_str().into());
         }
+        // Some things are said by lists alone, such as where a subscription delivers to.
+        for (field, value) in object["spec"].as_object().into_iter().flatten() {
+            if seen["spec"].get(field).is_none_or(is_empty) {
+                seen["spec"][field] = value.clone();
+            }
+        }
         let of_aws = OF_AWS.iter().any(|(service, kind, at, beginning)| {
             let text = seen.pointer(at).and_then(Value::as_str);
             (*service, *kind) == (self.kind.service, self.kind.kind)
