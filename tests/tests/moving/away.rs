@@ -93,6 +93,6 @@ pub fn a_store_that_is_wrongly_configured_is_refused() {
     );
     let (_, place) = postgres.rsplit_once('@').unwrap();
     refused(&format!("far=postgres://nobody:wrong@{place}"), "does not let user \"nobody\" in");
-    refused("far=etcd://no port", "--with-store \"far\" cannot be used: ");
+    refused("far=etcd://no port", "--with-store takes NAME=STORE");
     refused("far=mysql://there", "this version has no store of that kind");
 }

@@ -297,7 +297,9 @@ impl Fixture {
                 for (kind, _) in KINDS {
                     left.extend(self.list(kind).await);
                 }
-                panic!("in vain at {caller}: {what}; {left:#?}");
+                let sprung = self.cloud.tripwire.is_sprung();
+                let running = self.running.as_ref().is_some_and(|(_, task)| !task.is_finished());
+                panic!("in vain at {caller}: {what}; sprung {sprung}, running {running}; {left:#?}");
             }
         }
     }

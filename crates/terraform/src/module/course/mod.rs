@@ -310,8 +310,8 @@ impl Walk<'_> {
         let known = value.is_ok();
         let instance = self.instance(&place.prefix);
         instance.variables.insert(name.to_owned(), value);
-        let checks = variable.checks.iter().filter(|_| known);
-        checks.map(|check| holds(check, &Scope::new(&check.file, &*instance, situation.budget))).collect()
+        let mut checks = variable.checks.iter().filter(|_| known);
+        checks.try_for_each(|check| holds(check, &Scope::new(&check.file, &*instance, situation.budget)))
     }
 
     fn local(&mut self, tree: &Tree, place: &Placed, name: &str) -> Result<(), Problem> {
