@@ -42,8 +42,11 @@ impl fmt::Debug for Numbers {
     }
 }
 
+/// A metric's name, what it says, and its value.
+type Row<T> = (&'static str, &'static str, fn(&Load) -> T);
+
 /// Of what is read from a database and may be answered from memory.
-const COUNTERS: [(&str, &str, fn(&Load) -> u64); 4] = [
+const COUNTERS: [Row<u64>; 4] = [
     ("hangar_read_cache_hits", "Reads answered from memory", |load| load.from_memory),
     ("hangar_read_cache_misses", "Reads that the database was asked for", |load| load.from_engine),
     ("hangar_read_cache_evictions", "Copies of a type dropped to make room, or not used for long", |load| {
@@ -54,7 +57,7 @@ const COUNTERS: [(&str, &str, fn(&Load) -> u64); 4] = [
     }),
 ];
 
-const GAUGES: [(&str, &str, fn(&Load) -> usize); 2] = [
+const GAUGES: [Row<usize>; 2] = [
     ("hangar_read_cache_bytes", "Memory taken by copies, about", |load| load.bytes),
     ("hangar_read_cache_control_planes", "Control planes of which something is copied", |load| load.tenants),
 ];
