@@ -1,32 +1,32 @@
 //! Control planes that are there already: the hosting one itself, and clusters elsewhere.
 //!
 //! Both are reached with the token of a service account that may do everything there. A token is asked for as long as
-//! `spec.tokenExpirationSeconds` says, and a new one when two thirds of that have passed.
+//! `spec.tokenExpirationSeconds` says, and a new one when two thirds of what was granted have passed.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use objects::{Value, meta, time};
 use runtime::{Context, Error, Next};
 use serde_json::json;
 
 use crate::api::{self, Place};
 use crate::conditions::{self, Condition};
+use crate::elsewhere::{CALL_PATIENCE, CONNECT_PATIENCE, Inline, told};
 use crate::host::{Host, HostError};
 use crate::kubeconfig::{self, Credential, Entry};
 use crate::plane::{BootstrapSecret, Plane};
 use crate::sync::{self, SyncError};
-use crate::{credentials, furniture};
+use crate::{credentials, furniture, names};
 
 const SECRET: &str = "admin-kubeconfig";
 const KEY: &str = "kubeconfig";
 const IN_CLUSTER_KEY: &str = "kubeconfig-incluster";
 
-/// How often an adopted cluster is asked whether it is there, and how long it may take to say so.
+/// How often an adopted cluster is asked whether it is there.
 const PROBE_EVERY: Duration = Duration::from_secs(60);
-const PROBE_PATIENCE: Duration = Duration::from_secs(5);
-const CALL_PATIENCE: Duration = Duration::from_secs(15);
+/// However little a cluster grants, and whatever its clock says, it is not asked for tokens more often than this.
+const RENEW_EVERY: i64 = 120;
 
 /// On the adopted cluster.
 const ACCOUNT: &str = "kubeflex";
@@ -51,9 +51,24 @@ fn admin_of(namespace: &str, account: &str) -> Value {
 struct Token {
     text: String,
     expires: Timestamp,
+    /// When to ask for the next one.
+    renewal: Timestamp,
 }
 
-async fn request_token(client: &kube::Client, account: &Place, seconds: i64) -> Result<Token, Error> {
+impl Token {
+    fn record(&self, status: &mut Value) {
+        status["tokenExpirationTime"] = time::format(self.expires).into();
+        status["tokenRenewalTime"] = time::format(self.renewal).into();
+    }
+}
+
+async fn request_token(
+    client: &kube::Client,
+    account: &Place,
+    plane: &Plane,
+    now: Timestamp,
+) -> Result<Token, Error> {
+    let seconds = plane.spec.token_expiration_seconds.unwrap_or(31_536_000);
     let body = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
         // Shorter ones are refused by every server.
@@ -63,23 +78,23 @@ async fn request_token(client: &kube::Client, account: &Place, seconds: i64) -> 
     let text = answer["status"]["token"].as_str().unwrap_or_default().to_owned();
     let expires = time::parse(answer["status"]["expirationTimestamp"].as_str().unwrap_or_default());
     match expires {
-        Ok(expires) if !text.is_empty() => Ok(Token { text, expires }),
+        Ok(expires) if !text.is_empty() => Ok(Token { text, expires, renewal: renewal(now, expires) }),
         _ => Err(Error::failed("the answer to a token request has no token in it")),
     }
 }
 
-/// A token of this lifetime is renewed when a third of it is left.
-fn is_fresh(expires: &Value, plane: &Plane, now: Timestamp) -> bool {
-    let Ok(expires) = time::parse(expires.as_str().unwrap_or_default()) else { return false };
-    let lifetime = plane.spec.token_expiration_seconds.unwrap_or(31_536_000).max(600);
-    expires.as_second() - now.as_second() > lifetime / 3
+/// When a third of what was granted is left. That may be less than was asked for: clusters have limits of their own.
+fn renewal(now: Timestamp, expires: Timestamp) -> Timestamp {
+    let granted = expires.as_second() - now.as_second();
+    let wait = (granted - granted / 3).max(RENEW_EVERY);
+    Timestamp::from_second(now.as_second().saturating_add(wait)).unwrap_or(expires)
 }
 
-fn refreshed_in(expires: &Value, plane: &Plane, now: Timestamp) -> Duration {
-    let expires = time::parse(expires.as_str().unwrap_or_default()).map_or(now, |expires| expires);
-    let lifetime = plane.spec.token_expiration_seconds.unwrap_or(31_536_000).max(600);
-    let left = expires.as_second() - now.as_second() - lifetime / 3;
-    Duration::from_secs(u64::try_from(left).unwrap_or(0).max(1))
+/// How long the token is good enough; none if it is to be renewed.
+fn is_fresh_for(status: &Value, now: Timestamp) -> Option<Duration> {
+    let renewal = time::parse(status["tokenRenewalTime"].as_str().unwrap_or_default()).ok()?;
+    let left = u64::try_from(renewal.as_second() - now.as_second()).ok().filter(|left| *left > 0)?;
+    Some(Duration::from_secs(left))
 }
 
 /// The hosting control plane as one of its own.
@@ -105,16 +120,15 @@ pub async fn hosting(
     let live = context.get("secrets", &plane.namespace, SECRET).await?.unwrap_or_default();
     let kept = kubeconfig::secret_value(&live, IN_CLUSTER_KEY).filter(|text| entry.user_in(text).is_some());
     let same = kept.is_some() && kubeconfig::secret_value(&live, KEY) == kept;
-    if !same || !is_fresh(&status["tokenExpirationTime"], plane, context.now) {
-        let seconds = plane.spec.token_expiration_seconds.unwrap_or(31_536_000);
-        let token = request_token(context.client(), &account.place, seconds).await?;
+    if !same || is_fresh_for(status, context.now).is_none() {
+        let token = request_token(context.client(), &account.place, plane, context.now).await?;
         let text = entry.write(&Credential::Token(&token.text));
         write_secret(context, plane, &text).await?;
-        status["tokenExpirationTime"] = time::format(token.expires).into();
+        token.record(status);
     }
     status["secretRef"] = secret_ref(plane);
     status["endpoint"] = server.into();
-    Ok(Next::After(refreshed_in(&status["tokenExpirationTime"], plane, context.now)))
+    Ok(Next::After(is_fresh_for(status, context.now).unwrap_or(Duration::from_secs(1))))
 }
 
 async fn write_secret(context: &Context, plane: &Plane, text: &str) -> Result<(), SyncError> {
@@ -127,7 +141,7 @@ pub async fn external(context: &Context, plane: &Plane, status: &mut Value) -> R
     status["secretRef"] = secret_ref(plane);
     match client(context, plane).await {
         Ok(client) => {
-            if !is_fresh(&status["tokenExpirationTime"], plane, context.now)
+            if is_fresh_for(status, context.now).is_none()
                 && let Err(error) = renew(context, plane, &client, status).await
             {
                 tracing::warn!(control_plane = plane.name, %error, "the token of an adopted cluster cannot be renewed");
@@ -150,34 +164,14 @@ pub async fn client(context: &Context, plane: &Plane) -> Result<kube::Client, Sy
     let Some(text) = kubeconfig::secret_value(&secret, IN_CLUSTER_KEY).filter(|text| !text.is_empty()) else {
         return Err(SyncError::Waiting(format!("control plane {:?} is not adopted yet", plane.name)));
     };
-    connect(&read_config(&text)?).await
-}
-
-pub fn read_config(text: &[u8]) -> Result<Kubeconfig, SyncError> {
-    let read = std::str::from_utf8(text).map_err(|error| error.to_string());
-    let read = read.and_then(|text| Kubeconfig::from_yaml(text).map_err(|error| error.to_string()));
-    read.map_err(|why| SyncError::Host(HostError::Refused(format!("the kubeconfig cannot be read: {why}"))))
-}
-
-pub async fn connect(config: &Kubeconfig) -> Result<kube::Client, SyncError> {
-    let wrong =
-        |why: String| SyncError::Host(HostError::Refused(format!("the kubeconfig cannot be used: {why}")));
-    if config.auth_infos.iter().any(|user| user.auth_info.as_ref().is_some_and(|user| user.exec.is_some())) {
-        // A program named by an object is not run by the server.
-        return Err(wrong("it needs a program for its credentials".to_owned()));
-    }
-    let made = kube::Config::from_custom_kubeconfig(config.clone(), &KubeConfigOptions::default()).await;
-    let mut made = made.map_err(|error| wrong(error.to_string()))?;
-    made.connect_timeout = Some(PROBE_PATIENCE);
-    made.read_timeout = Some(CALL_PATIENCE);
-    kube::Client::try_from(made).map_err(|error| wrong(error.to_string()))
+    Ok(Inline::read(&text)?.client().await?)
 }
 
 async fn probe(client: &kube::Client) -> Result<(), String> {
-    match tokio::time::timeout(PROBE_PATIENCE, api::get_path(client, "/api/v1")).await {
+    match tokio::time::timeout(CONNECT_PATIENCE, api::get_path(client, "/api/v1")).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer within {PROBE_PATIENCE:?}")),
+        Ok(Err(error)) => Err(told(&error)),
+        Err(_) => Err(format!("no answer within {CONNECT_PATIENCE:?}")),
     }
 }
 
@@ -196,14 +190,23 @@ async fn adopt(context: &Context, plane: &Plane, status: &mut Value) -> Result<(
             "the bootstrap secret {namespace}/{name} has no key {key:?}"
         )));
     };
-    let config = read_config(&text)?;
-    let client = connect(&config).await?;
-    let account = ensure_account(&client, plane).await?;
-    let seconds = plane.spec.token_expiration_seconds.unwrap_or(31_536_000);
-    let token = request_token(&client, &account, seconds).await?;
-    let written = with_token(&config, plane, &token.text)?;
+    let config = Inline::read(&text)?;
+    let client = config.client().await?;
+    let account = async {
+        let account = ensure_account(&client, plane).await?;
+        request_token(&client, &account, plane, context.now).await
+    };
+    let token = account.await.map_err(|error| match error.code() {
+        Some(409) => SyncError::Api(error),
+        _ => SyncError::Host(HostError::Failed(format!(
+            "the cluster at {} cannot be adopted: {}",
+            config.server(),
+            told(&error)
+        ))),
+    })?;
+    let written = with_token(config.value(), plane, &token.text)?;
     write_secret(context, plane, &written).await?;
-    status["tokenExpirationTime"] = time::format(token.expires).into();
+    token.record(status);
     status["endpoint"] = endpoint(&written).into();
     conditions::set(status, &Condition::new("Reachable", true, "Answered", ""), context.now);
     // It may do everything there for ever, and is not needed any more.
@@ -219,13 +222,12 @@ async fn renew(
     status: &mut Value,
 ) -> Result<(), SyncError> {
     let account = Place::new("v1", "serviceaccounts", ACCOUNT_NAMESPACE, ACCOUNT);
-    let seconds = plane.spec.token_expiration_seconds.unwrap_or(31_536_000);
-    let token = request_token(client, &account, seconds).await?;
+    let token = request_token(client, &account, plane, context.now).await?;
     let secret = context.get("secrets", &plane.namespace, SECRET).await?.unwrap_or_default();
     let text = kubeconfig::secret_value(&secret, IN_CLUSTER_KEY).unwrap_or_default();
-    let written = with_token(&read_config(&text)?, plane, &token.text)?;
+    let written = with_token(Inline::read(&text)?.value(), plane, &token.text)?;
     write_secret(context, plane, &written).await?;
-    status["tokenExpirationTime"] = time::format(token.expires).into();
+    token.record(status);
     status["endpoint"] = endpoint(&written).into();
     Ok(())
 }
@@ -260,12 +262,11 @@ async fn ensure_account(client: &kube::Client, plane: &Plane) -> Result<Place, E
 }
 
 /// The bootstrap kubeconfig's own cluster, with the control plane's user and context.
-fn with_token(config: &Kubeconfig, plane: &Plane, token: &str) -> Result<String, SyncError> {
-    let value = serde_json::to_value(config).map_err(|error| SyncError::Api(Error::failed(error)))?;
+fn with_token(config: &Value, plane: &Plane, token: &str) -> Result<String, SyncError> {
     let named = |list: &str, name: &str| -> Option<Value> {
-        value[list].as_array()?.iter().find(|one| one["name"] == name).cloned()
+        config[list].as_array()?.iter().find(|one| one["name"] == name).cloned()
     };
-    let current = value["current-context"].as_str().unwrap_or_default();
+    let current = config["current-context"].as_str().unwrap_or_default();
     let old = named("contexts", current).unwrap_or_default();
     let cluster = old["context"]["cluster"].as_str().and_then(|cluster| named("clusters", cluster));
     let Some(cluster) = cluster else {
@@ -286,6 +287,22 @@ fn with_token(config: &Kubeconfig, plane: &Plane, token: &str) -> Result<String,
 fn endpoint(config: &str) -> String {
     let config = wire::yaml::decode(config.as_bytes()).map(|decoded| decoded.value).unwrap_or_default();
     config.pointer("/clusters/0/cluster/server").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Throws away the kubeconfig that a cluster was to be adopted with, if it is still there: the Secret that the command
+/// line makes. Others are somebody's own.
+pub async fn forget_bootstrap(context: &Context, plane: &Plane) -> Result<(), Error> {
+    let Some(BootstrapSecret { namespace, name, .. }) = &plane.spec.bootstrap_secret_ref else {
+        return Ok(());
+    };
+    if namespace != names::SYSTEM_NAMESPACE || *name != names::bootstrap(&plane.name) {
+        return Ok(());
+    }
+    if let Some(secret) = context.get("secrets", namespace, name).await? {
+        let place = Place::new("v1", "secrets", namespace, name);
+        api::delete(context.client(), &place, Some(meta::uid(&secret))).await?;
+    }
+    Ok(())
 }
 
 /// Takes back what adoption left on the cluster. It may be gone for good, so that nothing depends on this.
@@ -325,4 +342,31 @@ async fn leave(context: &Context, plane: &Plane) -> Result<(), SyncError> {
     api::delete(&client, &Place::new(RBAC, "clusterrolebindings", "", BINDING), None).await?;
     tracing::info!(control_plane = plane.name, "left the adopted cluster");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_renewed_by_what_was_granted() {
+        let now = Timestamp::from_second(1_000_000).unwrap();
+        let check = |granted: i64, expected: u64| {
+            let expires = Timestamp::from_second(now.as_second() + granted).unwrap();
+            let mut status = json!({});
+            Token { text: "t".to_owned(), expires, renewal: renewal(now, expires) }.record(&mut status);
+            let left = is_fresh_for(&status, now);
+            assert_eq!(left, Some(Duration::from_secs(expected)), "{granted}");
+            let later = Timestamp::from_second(now.as_second() + expected.cast_signed()).unwrap();
+            assert_eq!(is_fresh_for(&status, later), None, "{granted}");
+        };
+        check(31_536_000, 21_024_000);
+        // A cluster that grants less than was asked for is not asked again and again.
+        check(3_600, 2_400);
+        check(600, 400);
+        // Nor is one whose clock is behind.
+        check(60, 120);
+        check(-7_200, 120);
+        assert_eq!(is_fresh_for(&json!({}), now), None);
+    }
 }

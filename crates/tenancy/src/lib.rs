@@ -16,6 +16,7 @@ mod api;
 mod cluster_info;
 mod conditions;
 mod credentials;
+mod elsewhere;
 mod embedded;
 mod endpoints;
 mod events;

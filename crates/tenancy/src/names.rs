@@ -37,3 +37,8 @@ pub fn namespace(control_plane: &str) -> String {
 pub fn control_plane_of(namespace: &str) -> Option<&str> {
     namespace.strip_suffix(SUFFIX).filter(|name| !name.is_empty())
 }
+
+/// The Secret in [`SYSTEM_NAMESPACE`] by which the command line gives the operator access to a cluster to adopt.
+pub fn bootstrap(control_plane: &str) -> String {
+    format!("{control_plane}-bootstrap")
+}

@@ -25,6 +25,7 @@ pub async fn remove(host: &dyn Host, context: &Context, plane: &Plane) -> Result
     }
     if plane.spec.r#type == Type::External {
         adopted::release(context, plane).await;
+        adopted::forget_bootstrap(context, plane).await?;
     }
     if types::hosted(plane.spec.r#type).is_some()
         && let Err(error) = host.remove(plane).await

@@ -29,13 +29,14 @@ use serde_json::json;
 
 use crate::api::{self, Place};
 use crate::conditions::Condition;
+use crate::elsewhere::Inline;
 use crate::furniture::{self, Wanted};
 use crate::host::{Doors, Host, HostError, Settings, Subject};
 use crate::kubeconfig::secret_value;
+use crate::names;
 use crate::operator::Operator;
 use crate::plane::{Plane, Type};
 use crate::types::{self, Hosted};
-use crate::{adopted, names};
 use backend::{Choice, Found};
 use keys::MasterKey;
 use workload::Pods;
@@ -411,8 +412,7 @@ impl Host for Kubernetes {
         let secret = self.get(plane, "secrets", row.secret).await?.unwrap_or_default();
         let text = secret_value(&secret, key)
             .ok_or_else(|| odd(format!("Secret {:?} has no kubeconfig yet", row.secret)))?;
-        let connect = async || adopted::connect(&adopted::read_config(&text)?).await;
-        connect().await.map_err(odd)
+        Inline::read(&text)?.client().await
     }
 
     fn hosting_door(&self) -> String {

@@ -215,17 +215,19 @@ pub async fn bootstrap(f: &Fixture, of: &str, name: &str, key: &str) -> Value {
     .await
 }
 
+/// The spec of a control plane that is adopted by it.
+fn external(name: &str) -> Value {
+    let bootstrap =
+        json!({"name": format!("{name}-bootstrap"), "namespace": "kubeflex-system", "inClusterKey": ""});
+    json!({"type": "external", "bootstrapSecretRef": bootstrap, "tokenExpirationSeconds": 7200})
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_is_adopted_and_left() {
     let f = Fixture::new().await;
     f.create_plane("elsewhere", json!({"type": "k8s"})).await;
     f.until_ready("elsewhere").await;
-    let spec = |name: &str| {
-        let bootstrap =
-            json!({"name": format!("{name}-bootstrap"), "namespace": "kubeflex-system", "inClusterKey": ""});
-        json!({"type": "external", "bootstrapSecretRef": bootstrap, "tokenExpirationSeconds": 7200})
-    };
-    f.create_plane("ext", spec("ext")).await;
+    f.create_plane("ext", external("ext")).await;
     let waiting = f.until_condition("ext", "Synced", "False", "ReconcileError").await;
     assert_eq!(waiting["message"], "waiting for the bootstrap secret kubeflex-system/ext-bootstrap");
     bootstrap(&f, "elsewhere", "ext", "kubeconfig-incluster").await;
@@ -248,7 +250,7 @@ async fn a_cluster_is_adopted_and_left() {
     assert!(api::get(&elsewhere, &account).await.unwrap().is_some());
 
     // A second one shares the account, and the last to leave takes it away.
-    f.create_plane("ext2", spec("ext2")).await;
+    f.create_plane("ext2", external("ext2")).await;
     bootstrap(&f, "elsewhere", "ext2", "kubeconfig-incluster").await;
     f.until_ready("ext2").await;
     f.delete_plane("ext").await;
@@ -263,6 +265,78 @@ async fn a_cluster_is_adopted_and_left() {
     .await;
     let refused = api::get_path(&connect(&config).await, "/api/v1/namespaces").await.unwrap_err();
     assert_eq!(refused.code(), Some(401), "its tokens are worth nothing: {refused}");
+    f.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bootstrap_kubeconfig_runs_no_program_and_reads_no_file() {
+    let f = Fixture::new().await;
+    let dir = tempfile::tempdir().unwrap();
+    let (ran, program) = (dir.path().join("ran"), dir.path().join("program"));
+    std::fs::write(&program, format!("#!/bin/sh\ntouch {}\n", ran.display())).unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = program.to_str().unwrap();
+    let exec =
+        json!({"apiVersion": "client.authentication.k8s.io/v1", "command": path, "interactiveMode": "Never"});
+    for (index, (list, field, value)) in [
+        ("users", "exec", exec),
+        ("users", "auth-provider", json!({"name": "gcp", "config": {"cmd-path": path}})),
+        ("users", "tokenFile", json!(path)),
+        ("users", "client-certificate", json!(path)),
+        ("users", "client-key", json!(path)),
+        ("clusters", "certificate-authority", json!(path)),
+        ("clusters", "proxy-url", json!("http://127.0.0.1:1")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (mut cluster, mut user) = (json!({"server": "https://127.0.0.1:1"}), json!({}));
+        let entry = if list == "users" { &mut user } else { &mut cluster };
+        entry[field] = value;
+        let config = json!({
+            "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": user}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}], "current-context": "x",
+        });
+        let name = format!("ext{index}");
+        f.create(json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": format!("{name}-bootstrap"), "namespace": "kubeflex-system"},
+            "stringData": {"kubeconfig-incluster": config.to_string()},
+        }))
+        .await;
+        f.create_plane(&name, external(&name)).await;
+        let found = f.until_condition(&name, "Refused", "True", "NeedsChange").await;
+        assert!(found["message"].as_str().unwrap().contains(&format!(".{field}: ")), "{found}");
+
+        // Credentials that were never used go with their control plane.
+        f.delete_plane(&name).await;
+        f.until_gone(&name).await;
+        let left = f.get("v1", "secrets", "kubeflex-system", &format!("{name}-bootstrap")).await;
+        assert!(left.is_none(), "{left:?}");
+    }
+    assert!(!ran.exists());
+    f.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_cannot_be_reached_is_named_with_the_cause() {
+    let f = Fixture::new().await;
+    let config = json!({
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}], "current-context": "x",
+    });
+    f.create(json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "ext-bootstrap", "namespace": "kubeflex-system"},
+        "stringData": {"kubeconfig-incluster": config.to_string()},
+    }))
+    .await;
+    f.create_plane("ext", external("ext")).await;
+    let found = f.until_condition("ext", "Synced", "False", "ReconcileError").await;
+    let message = found["message"].as_str().unwrap();
+    assert!(message.starts_with("the cluster at https://127.0.0.1:1 cannot be adopted: "), "{message}");
+    assert!(message.contains("refused"), "{message}");
     f.close().await;
 }
 
