@@ -34,7 +34,11 @@ pub async fn remove(host: &dyn Host, context: &Context, plane: &Plane) -> Result
         report(context, plane, what).await?;
         return Err(Error::failed(error));
     }
-    hooks::clean_up(context, plane).await?;
+    if let Err(error) = hooks::clean_up(context, plane).await {
+        let what = format!("waiting for what its hooks made to be deleted: {error}");
+        report(context, plane, what).await?;
+        return Err(error);
+    }
     if let Some(namespace) =
         context.get("namespaces", "", &plane.namespace).await?.filter(|one| plane.owns(one))
     {

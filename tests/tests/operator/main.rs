@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "a log is shown when a test fails")]
 
 mod cluster;
+mod hooks;
 mod init;
 mod leaders;
 mod pod;

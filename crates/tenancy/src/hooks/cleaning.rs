@@ -19,7 +19,7 @@ pub async fn clean_up(context: &Context, plane: &Plane) -> Result<(), Error> {
         let mut place = Place::new(&api_version, &plural, "", "");
         let selector = format!("{}%3D{}", names::MANAGED_BY.replace('/', "%2F"), names::MANAGED_BY_VALUE);
         let path = format!("{}?labelSelector={selector}", place.collection());
-        let Some(list) = api::optional(api::get_path(client, &path).await)? else { continue };
+        let Some(list) = seen(&path, api::get_path(client, &path).await)? else { continue };
         for object in list["items"].as_array().into_iter().flatten() {
             let ours = meta::annotation(object, names::RELEASE_NAMESPACE) == Some(&plane.namespace);
             if ours && !meta::is_deleting(object) && !is_controlled(object) {
@@ -29,6 +29,19 @@ pub async fn clean_up(context: &Context, plane: &Plane) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// None where nothing of ours can be: a kind that is not served, that whoever applied the hooks may not even list, or whose
+/// server, an aggregated one, is broken. One such kind keeps no control plane from being deleted.
+fn seen(path: &str, answer: Result<Value, Error>) -> Result<Option<Value>, Error> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if matches!(error.code(), Some(403 | 404 | 405 | 503)) => {
+            tracing::debug!(path, %error, "what hooks made is not looked for here");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether somebody else decides over it.
@@ -44,9 +57,8 @@ async fn cluster_kinds(client: &kube::Client) -> Result<Vec<(String, String)>, E
     let mut kinds = Vec::new();
     for version in std::iter::once("v1").chain(preferred) {
         let root = if version.contains('/') { "apis" } else { "api" };
-        let Some(list) = api::optional(api::get_path(client, &format!("/{root}/{version}")).await)? else {
-            continue;
-        };
+        let path = format!("/{root}/{version}");
+        let Some(list) = seen(&path, api::get_path(client, &path).await)? else { continue };
         for resource in list["resources"].as_array().into_iter().flatten() {
             let can = |verb: &str| {
                 resource["verbs"].as_array().is_some_and(|verbs| verbs.iter().any(|one| one == verb))
