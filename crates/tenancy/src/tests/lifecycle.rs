@@ -154,6 +154,20 @@ async fn what_cannot_be_is_refused() {
     for (name, spec, expected) in [
         ("a.b", json!({"type": "k8s"}), "without dots"),
         (&*long, json!({"type": "k8s"}), "at most 56 characters"),
+        ("1a", json!({"type": "k8s"}), "must begin with a letter"),
+        ("1a", json!({"type": "vcluster"}), "must begin with a letter"),
+        ("kube", json!({"type": "k8s"}), "the name is taken"),
+        ("kubeflex", json!({"type": "host"}), "the name is taken"),
+        (
+            "a",
+            json!({"type": "k8s", "isolation": "process", "process": {"memoryLimit": "63Mi"}}),
+            "spec.process.memoryLimit: Invalid value: \"string\": must be a size of at least 64Mi",
+        ),
+        (
+            "a",
+            json!({"type": "k8s", "process": {"memoryLimit": "64Mi"}}),
+            "only a control plane with a process of its own",
+        ),
         ("a", json!({"type": "k9s"}), "Unsupported value: \"k9s\""),
         ("a", json!({}), "spec.type: Required value"),
         ("a", json!({"type": "k8s", "backend": "none"}), "Unsupported value: \"none\""),
@@ -163,6 +177,10 @@ async fn what_cannot_be_is_refused() {
         let error = f.try_create(plane(name, spec)).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{name}: {error}");
     }
+    let mut said = plane("1a", json!({"type": "k8s"}));
+    said["status"] = json!({"conditions": [], "observedGeneration": 1});
+    let error = f.try_create(said).await.unwrap_err().to_string();
+    assert!(error.contains("must begin with a letter"), "a status that is sent makes no old object: {error}");
     let longest = "a".repeat(56);
     f.create_plane(&longest, json!({"type": "k8s"})).await;
     f.until_ready(&longest).await;
@@ -187,9 +205,9 @@ async fn the_hosting_control_planes_name_is_taken() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_granted_is_said_and_nothing_of_others_is_taken() {
     let f = Fixture::new().await;
+    f.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine-system"}})).await;
     for (name, spec, expected) in [
-        ("kube", json!({"type": "k8s"}), "Namespace \"kube-system\" is there already"),
-        ("kubeflex", json!({"type": "k8s"}), "Namespace \"kubeflex-system\" is there already"),
+        ("mine", json!({"type": "k8s"}), "Namespace \"mine-system\" is there already"),
         (
             "apart",
             json!({"type": "k8s", "isolation": "process"}),
@@ -203,10 +221,8 @@ async fn what_cannot_be_granted_is_said_and_nothing_of_others_is_taken() {
         f.delete_plane(name).await;
         f.until_gone(name).await;
     }
-    for namespace in ["kube-system", "kubeflex-system"] {
-        let found = f.get("v1", "namespaces", "", namespace).await.unwrap();
-        assert!(!meta::is_deleting(&found) && meta::owner_references(&found).is_empty());
-    }
+    let found = f.get("v1", "namespaces", "", "mine-system").await.unwrap();
+    assert!(!meta::is_deleting(&found) && meta::owner_references(&found).is_empty());
     f.create_plane("own", json!({"type": "k8s", "backend": "dedicated"})).await;
     let cp = f.until_ready("own").await;
     assert_eq!(conditions::find(&cp["status"], "StoreDedicated").unwrap()["status"], "False");
