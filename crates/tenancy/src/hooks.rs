@@ -37,6 +37,8 @@ pub struct Outcome {
 /// Most things that are waited for wake us; this is for the others.
 const WAITING_AGAIN: Duration = Duration::from_secs(30);
 const FAILED_AGAIN: Duration = Duration::from_secs(10);
+/// Of what is waited for, as much is told as somebody reads.
+const TOLD: usize = 10;
 
 pub async fn run(
     host: &dyn Host,
@@ -45,20 +47,19 @@ pub async fn run(
     status: &mut Value,
 ) -> Result<Outcome, Error> {
     let uses = plane.spec.hooks();
-    let mut errors = BTreeMap::new();
-    let mut completed = true;
+    let (mut errors, mut waiting) = (BTreeMap::new(), Vec::new());
     for one in &uses {
         match apply_one(host, context, plane, one, status).await {
-            Ok(done) => completed &= done,
+            Ok(not_ready) => waiting.extend(not_ready.into_iter().map(|what| (one.hook_name.clone(), what))),
             // Somebody else was quicker: look again at everything.
             Err(HookError::Api(error)) if error.code() == Some(409) => return Err(error),
             Err(error) => {
-                completed = false;
                 errors.insert(one.hook_name.clone(), error.to_string());
             }
         }
     }
-    report(context, plane, &uses, &errors, completed, status).await?;
+    let completed = errors.is_empty() && waiting.is_empty();
+    report(context, plane, &uses, &errors, &waiting, status).await?;
     let again = match (completed, errors.is_empty()) {
         (true, _) => None,
         (false, true) => Some(WAITING_AGAIN),
@@ -67,33 +68,33 @@ pub async fn run(
     Ok(Outcome { completed, again })
 }
 
-/// Whether this hook is done.
+/// What this hook still waits for; it is done when that is nothing.
 async fn apply_one(
     host: &dyn Host,
     context: &Context,
     plane: &Plane,
     one: &HookUse,
     status: &mut Value,
-) -> Result<bool, HookError> {
+) -> Result<Vec<String>, HookError> {
     let name = &one.hook_name;
     let wait = plane.spec.wait_for_post_create_hooks;
     let recorded = status["postCreateHooks"][name] == true;
     if recorded && !wait {
-        return Ok(true);
+        return Ok(Vec::new());
     }
     let Some(hook) = context.get(names::HOOKS, "", name).await? else {
         // One that has been applied may go; what it made is not looked at any more.
-        return if recorded { Ok(true) } else { Err(HookError::NotFound(name.clone())) };
+        return if recorded { Ok(Vec::new()) } else { Err(HookError::NotFound(name.clone())) };
     };
-    let ready = apply::hook(host, context, plane, &hook, &one.vars, recorded).await?;
-    if recorded || (wait && !ready) {
-        return Ok(ready);
+    let not_ready = apply::hook(host, context, plane, &hook, &one.vars, recorded).await?;
+    if recorded || (wait && !not_ready.is_empty()) {
+        return Ok(not_ready);
     }
     propagate_labels(context, plane, &hook).await?;
     status["postCreateHooks"][name] = true.into();
     events::record(context, &plane.object, Severity::Normal, "HookApplied", &format!("applied hook {name}"))
         .await?;
-    Ok(true)
+    Ok(Vec::new())
 }
 
 /// Every label of a hook becomes the control plane's.
@@ -113,9 +114,10 @@ async fn report(
     plane: &Plane,
     uses: &[HookUse],
     errors: &BTreeMap<String, String>,
-    completed: bool,
+    waiting: &[(String, String)],
     status: &mut Value,
 ) -> Result<(), Error> {
+    let completed = errors.is_empty() && waiting.is_empty();
     for (name, error) in errors {
         if status["postCreateHookErrors"][name] != error.as_str() {
             let message = format!("hook {name}: {error}");
@@ -137,14 +139,20 @@ async fn report(
         conditions::remove(status, "HooksCompleted");
         return Ok(());
     }
-    let condition = if completed {
-        Condition::new("HooksCompleted", true, "Completed", "")
-    } else if errors.is_empty() {
-        Condition::new("HooksCompleted", false, "Waiting", "what the hooks made is not ready yet")
-    } else {
-        let all: Vec<String> = errors.iter().map(|(name, error)| format!("{name}: {error}")).collect();
-        Condition::new("HooksCompleted", false, "HookError", all.join("; "))
+    let failing = errors.iter().map(|(name, error)| format!("{name}: {error}"));
+    let waiting = waiting.iter().map(|(name, what)| format!("{name}: waiting for {what}"));
+    let mut all: Vec<String> = failing.chain(waiting).collect();
+    if all.len() > TOLD {
+        let more = all.len() - TOLD;
+        all.truncate(TOLD);
+        all.push(format!("and {more} more"));
+    }
+    let reason = match (completed, errors.is_empty()) {
+        (true, _) => "Completed",
+        (false, true) => "Waiting",
+        (false, false) => "HookError",
     };
+    let condition = Condition::new("HooksCompleted", completed, reason, all.join("; "));
     conditions::set(status, &condition, context.now);
     Ok(())
 }

@@ -71,7 +71,10 @@ pub fn check(hook: &Value) -> Result<(), HookError> {
     render(hook, &Variables::new()).map(drop)
 }
 
-/// Applies (unless it has been) everything a hook makes, and returns whether all of it is ready.
+/// Kinds that are nothing without pods.
+const RUN_AS_PODS: [&str; 5] = ["Deployment", "StatefulSet", "DaemonSet", "Job", "Pod"];
+
+/// Applies (unless it has been) everything a hook makes, and returns what of it is not ready.
 pub async fn hook(
     host: &dyn Host,
     context: &Context,
@@ -79,9 +82,9 @@ pub async fn hook(
     hook: &Value,
     vars: &Variables,
     applied: bool,
-) -> Result<bool, HookError> {
+) -> Result<Vec<String>, HookError> {
     let variables = template::variables(&hook["spec"]["defaultVars"], plane, vars, meta::name(hook));
-    let mut ready = true;
+    let mut not_ready = Vec::new();
     let mut inside = None;
     for Rendered { target, at, mut object } in render(hook, &variables)? {
         let client = match target {
@@ -98,7 +101,7 @@ pub async fn hook(
         let live = match live {
             Some(live) if applied || api::covers(&live, &object) => live,
             None if applied => {
-                ready = false;
+                not_ready.push(format!("{} {}, which is gone", meta::kind(&object), place.name));
                 continue;
             }
             _ => api::apply(client, &place, &object, names::HOOK_MANAGER, false).await.map_err(|error| {
@@ -108,11 +111,25 @@ pub async fn hook(
         };
         match readiness::of(&live) {
             Readiness::Ready => {}
-            Readiness::NotYet => ready = false,
+            Readiness::NotYet => {
+                let kind = meta::kind(&live);
+                let in_vain = RUN_AS_PODS.contains(&kind) && !has_nodes(host, plane, target);
+                let why = if in_vain { " (which needs nodes: there are none here)" } else { "" };
+                not_ready.push(format!("{kind} {}{why}", place.name));
+            }
             Readiness::Failed(why) => return Err(HookError::Failed(why)),
         }
     }
-    Ok(ready)
+    Ok(not_ready)
+}
+
+/// Whether pods can run where the objects of a step go.
+fn has_nodes(host: &dyn Host, plane: &Plane, target: Target) -> bool {
+    match (target, plane.spec.r#type) {
+        (Target::Hosting, _) | (_, Type::Host) => !host.stands_in(),
+        (_, Type::External) => true,
+        _ => false,
+    }
 }
 
 /// Where an object goes; its metadata is completed for that place.

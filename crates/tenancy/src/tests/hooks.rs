@@ -121,6 +121,8 @@ async fn wait_mode_waits_for_what_the_hook_made() {
     f.settle().await;
     let cp = f.plane("cp1").await.unwrap();
     assert_eq!(cp["status"].get("postCreateHooks"), None);
+    let said = f.until_condition("cp1", "HooksCompleted", "False", "Waiting").await;
+    assert_eq!(said["message"], "work: waiting for Job work (which needs nodes: there are none here)");
     let place = Place::new("batch/v1", "jobs", "cp1-system", "work");
     let now = objects::time::format(jiff::Timestamp::now());
     let condition =
@@ -137,6 +139,8 @@ async fn wait_mode_waits_for_what_the_hook_made() {
     f.delete("batch/v1", "jobs", "cp1-system", "work").await;
     f.until_condition("cp1", "Ready", "False", "WaitingForPostCreateHooks").await;
     assert!(f.get("batch/v1", "jobs", "cp1-system", "work").await.is_none());
+    let said = f.until_condition("cp1", "HooksCompleted", "False", "Waiting").await;
+    assert_eq!(said["message"], "work: waiting for Job work, which is gone");
     f.close().await;
 }
 
