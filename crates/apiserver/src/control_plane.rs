@@ -4,6 +4,7 @@
 //! the store, and dropping an entry loses nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use auth::Secret;
 use auth::pki::Authority;
@@ -105,6 +106,8 @@ pub struct ControlPlane {
     /// Namespaces seen to be there and active, by the revision they were seen at. Writes check that revision, so
     /// an old one costs a second look and nothing else.
     pub(crate) namespaces: Cache<CompactString, Revision>,
+    /// Requests since it was taken up. Held with the rest of it, and so of none that is idle for long.
+    pub(crate) asked: AtomicU64,
 }
 
 impl std::fmt::Debug for ControlPlane {
@@ -114,6 +117,11 @@ impl std::fmt::Debug for ControlPlane {
 }
 
 impl ControlPlane {
+    /// How many requests came in since this process took it up.
+    pub fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
     fn outdate(&self, kind: &str) {
         if kind == CRD_KIND {
             self.surface.outdate();
@@ -281,6 +289,7 @@ impl ControlPlanes {
             surface: Derived::default(),
             policy: Derived::default(),
             namespaces: Cache::new(NAMESPACES_SEEN),
+            asked: AtomicU64::new(0),
         })
     }
 

@@ -49,6 +49,10 @@ impl Condition {
         Condition::new("Ready", false, "WaitingForPostCreateHooks", "Waiting for PostCreateHook completion")
     }
 
+    pub fn restoring() -> Self {
+        Condition::new("Ready", false, "Restoring", "it is being restored from a backup")
+    }
+
     pub fn deleting(waits_for: impl Into<String>) -> Self {
         Condition::new("Ready", false, "Deleting", waits_for)
     }

@@ -14,6 +14,7 @@
 //! that begins as a copy of another is asked for with the right to `fork` that one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver::call::Head;
 use apiserver::control_plane::Charter;
@@ -27,18 +28,19 @@ use http_body::Frame;
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use objects::{Reason, Status, Value, meta};
 use serde_json::json;
-use store::{Revision, StoreError};
+use store::{Export, Revision, StoreError};
 use wire::query::Query;
 
 use crate::api;
+use crate::backup::{self, About};
+use crate::importing::Importing;
 use crate::processes::{Processes, Room};
 use crate::{apart, embedded, history, names, operations, operator};
 
-/// On a `ControlPlane` that is being restored: until it is gone, there is nothing to make anew.
-pub const AWAITING_IMPORT: &str = "hangar.dev/awaiting-import";
-
 /// Control planes listed at once.
 const PAGE: usize = 500;
+/// How long a backup that is not wanted is listened to.
+const POUR_AWAY: Duration = Duration::from_secs(10);
 
 pub struct Endpoints {
     engines: Engines,
@@ -121,43 +123,61 @@ impl Endpoints {
             }
             None => None,
         };
-        let export = operations::backup(self.engine_of(name).await?, name, at).await.map_err(too_old)?;
+        let export = match self.apart(name) {
+            Some(room) => {
+                let answer = self.passed_on(&room, "export", &head.query).await?;
+                if !answer.status().is_success() {
+                    return Ok(answer);
+                }
+                received(answer.into_body())
+            }
+            None => operations::backup(self.engine_of(name).await?, name, at).await.map_err(too_old)?,
+        };
+        let export = match self.about(name).await? {
+            Some(about) => backup::written(&about, export),
+            None => export,
+        };
         Ok(streamed(export, "application/octet-stream"))
+    }
+
+    /// What its object says of a control plane, if it has one here.
+    async fn about(&self, name: &str) -> Result<Option<About>, Failure> {
+        let hosting = self.engines.default_store();
+        let client = embedded::client(hosting.clone(), &hosting.config.hosting);
+        let object = api::get(&client, &operator::place(name)).await.map_err(refused)?;
+        Ok(object.map(|object| About { r#type: object["spec"]["type"].as_str().map(str::to_owned) }))
     }
 
     /// The object first, so that the control plane has an owner; a failure takes it back.
     async fn import(&self, name: &str, head: &Head, body: Body) -> Answer {
-        let hosting = self.engines.default_store();
-        let client = embedded::client(hosting.clone(), &hosting.config.hosting);
-        let place = operator::place(name);
-        let mut object = json!({
-            "apiVersion": names::API_VERSION, "kind": "ControlPlane",
-            "metadata": {"name": name, "annotations": {AWAITING_IMPORT: "true"}},
-            "spec": {"type": head.query.get("type").unwrap_or("k8s")},
-        });
-        if let Some(store) = head.query.get("store") {
-            self.named(store)?;
-            object["spec"]["store"] = store.into();
-        }
-        let object = match api::get(&client, &place).await.map_err(refused)? {
-            // Left behind by an import that did not come to its end.
-            Some(found) if meta::annotation(&found, AWAITING_IMPORT).is_some() => found,
-            Some(_) => {
-                let message = format!("control plane {name:?} already exists");
-                return Err(Status::new(Reason::AlreadyExists, message).into());
+        let (about, export) = backup::read(received(body)).await.map_err(no_backup)?;
+        let (importing, object) = match self.begin(name, head, &about).await {
+            Ok(begun) => begun,
+            Err(failure) => {
+                pour_away(export).await;
+                return Err(failure);
             }
-            None => api::create(&client, &place, &object).await.map_err(refused)?,
         };
         let engine = self.named(object["spec"]["store"].as_str().unwrap_or_default())?;
-        let chunks = BodyStream::new(body).try_filter_map(async |frame| Ok(frame.into_data().ok()));
-        let chunks = chunks.map_err(|error| StoreError::BadExport(error.to_string()));
         let charter = Charter { owner: Some(meta::uid(&object).to_owned()), ..Charter::default() };
-        if let Err(failure) = operations::restore(engine, name, charter, Box::pin(chunks)).await {
-            let _ = api::delete(&client, &place, Some(meta::uid(&object))).await;
-            return Err(failure);
+        tokio::select! {
+            restored = operations::restore(engine, name, charter, export) => restored?,
+            never = importing.show() => match never {},
+        };
+        Ok(answer(&importing.done().await.map_err(refused)?))
+    }
+
+    async fn begin(&self, name: &str, head: &Head, about: &About) -> Result<(Importing, Value), Failure> {
+        let mut spec = json!({"type": head.query.get("type").or(about.r#type.as_deref()).unwrap_or("k8s")});
+        if let Some(store) = head.query.get("store") {
+            self.named(store)?;
+            spec["store"] = store.into();
         }
-        let done = json!({"metadata": {"annotations": {AWAITING_IMPORT: null}}});
-        Ok(answer(&api::merge(&client, &place, "", &done).await.map_err(refused)?))
+        let begun = Importing::begin(self.engines.default_store(), name, spec).await.map_err(refused)?;
+        begun.ok_or_else(|| {
+            let message = format!("control plane {name:?} already exists");
+            Status::new(Reason::AlreadyExists, message).into()
+        })
     }
 }
 
@@ -165,7 +185,7 @@ impl Endpoints {
 impl Extension for Endpoints {
     async fn answer(&self, head: &Head, path: &[&str], body: Body) -> Answer {
         let get = head.method == Method::GET;
-        if let ["control-planes", name, what @ ("usage" | "export" | "revision" | "audit")] = path
+        if let ["control-planes", name, what @ ("usage" | "revision" | "audit")] = path
             && get
             && let Some(room) = self.apart(name)
         {
@@ -212,6 +232,26 @@ impl Extension for Endpoints {
         let name = wanted["controlPlane"].as_str().unwrap_or_default().to_owned();
         Some(Needed { verb: "fork", group: names::GROUP, resource: "controlplanes", name })
     }
+}
+
+fn no_backup(error: StoreError) -> Failure {
+    match error {
+        StoreError::BadExport(why) => Status::bad_request(why).into(),
+        error => error.into(),
+    }
+}
+
+/// A body as the backup that it is.
+fn received(body: Body) -> Export {
+    let chunks = BodyStream::new(body).try_filter_map(async |frame| Ok(frame.into_data().ok()));
+    Box::pin(chunks.map_err(|error| StoreError::BadExport(error.to_string())))
+}
+
+/// Takes what is still sent, for a while: many clients read no answer before they have sent everything, and see nothing but
+/// a broken connection if that ends before.
+async fn pour_away(mut export: Export) {
+    let all = async { while let Some(Ok(_)) = export.next().await {} };
+    let _ = tokio::time::timeout(POUR_AWAY, all).await;
 }
 
 fn streamed<E>(

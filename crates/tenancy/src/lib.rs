@@ -13,6 +13,7 @@
 mod adopted;
 mod apart;
 mod api;
+mod backup;
 mod cluster_info;
 mod conditions;
 mod credentials;
@@ -25,6 +26,7 @@ mod history;
 mod hooks;
 mod host;
 mod hub;
+mod importing;
 mod install;
 mod kubeconfig;
 pub mod kubernetes;

@@ -36,17 +36,21 @@ pub struct Usage {
     pub objects: u64,
     pub bytes: u64,
     pub revision: u64,
-    pub requests: u32,
+    /// Those that came in since the answering process took it up.
+    pub requests: u64,
+    /// Those that are being worked on, or wait for it.
+    pub requests_in_flight: u32,
     pub watches: u32,
 }
 
 pub async fn usage(engine: &Engine, name: &str) -> Result<Usage, Failure> {
     let plane = find(engine, name).await?;
-    let (requests, watches) = engine.fairness.open(plane.id);
+    let (requests_in_flight, watches) = engine.fairness.open(plane.id);
     let revision = engine.store.revision(plane.id).await?.0;
     let (objects, bytes) =
         (engine.store.count(plane.id, &Scope::All).await?, engine.store.size(plane.id).await?);
-    Ok(Usage { name: plane.name.clone(), objects, bytes, revision, requests, watches })
+    let (name, requests) = (plane.name.clone(), plane.asked());
+    Ok(Usage { name, objects, bytes, revision, requests, requests_in_flight, watches })
 }
 
 /// An object that is not the same in two control planes.

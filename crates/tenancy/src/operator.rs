@@ -32,14 +32,13 @@ use serde_json::{Value as Json, json};
 
 use crate::api::{self, Place};
 use crate::conditions::{self, Condition};
-use crate::endpoints::AWAITING_IMPORT;
 use crate::events::{self, Severity};
 use crate::furniture::Wanted;
 use crate::host::Host;
 use crate::plane::{Plane, Type};
 use crate::sync::{self, SyncError};
 use crate::types::{self, Hosted};
-use crate::{credentials, embedded, furniture, names, removal, stores};
+use crate::{credentials, embedded, furniture, importing, names, removal, stores};
 
 /// The key under which certificates of all control planes are looked at.
 const RENEWAL: &str = "_renewal";
@@ -190,8 +189,8 @@ impl Operator {
         if !plane.has_finalizer() {
             plane.object = add_finalizer(context, &plane).await?;
         }
-        if meta::annotation(&plane.object, AWAITING_IMPORT).is_some() {
-            return Ok(Next::Done);
+        if let Some(next) = importing::awaited(context, &plane).await? {
+            return Ok(next);
         }
         self.renew_in_time(context);
         let before = plane.object.get("status").cloned().unwrap_or_default();

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use objects::{Reason, Status};
@@ -123,6 +124,7 @@ impl Fairness {
 
     /// Room for this request, as soon as it is its turn; 429 if that would be too long.
     pub async fn admit(&self, plane: &ControlPlane, head: &Head, target: &Target) -> Result<Seat, Failure> {
+        plane.asked.fetch_add(1, Ordering::Relaxed);
         // Whoever watches over the server must be heard when it is full.
         let exempt = matches!(target, Target::Path(path) if path.ends_with('z'));
         let watch = matches!(target, Target::Resource(_)) && head.wants_watch();

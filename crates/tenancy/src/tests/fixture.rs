@@ -52,12 +52,15 @@ async fn open(directory: &Path) -> (Arc<dyn Store>, Arc<Engine>, CancellationTok
     (store, engine, stop)
 }
 
-/// A user who may do everything in a control plane.
-pub fn admin(engine: &Arc<Engine>, control_plane: &str) -> kube::Client {
+/// The server, as a user who may do everything in a control plane.
+pub fn as_admin(engine: &Arc<Engine>, control_plane: &str) -> InProcess {
     let user = Arc::new(UserInfo::new("admin", [auth::user::MASTERS]).authenticated());
     let agent = HeaderValue::from_static("test");
-    let service = InProcess::new(ApiServer::new(engine.clone()), control_plane, user, agent);
-    kube::Client::new(service, "default")
+    InProcess::new(ApiServer::new(engine.clone()), control_plane, user, agent)
+}
+
+pub fn admin(engine: &Arc<Engine>, control_plane: &str) -> kube::Client {
+    kube::Client::new(as_admin(engine, control_plane), "default")
 }
 
 impl Fixture {

@@ -1,8 +1,12 @@
+use bytes::Bytes;
 use http::Request;
+use http_body::Frame;
+use http_body_util::StreamBody;
 use objects::{Value, meta};
 use serde_json::json;
+use tower::Service;
 
-use super::fixture::Fixture;
+use super::fixture::{Fixture, as_admin, plane};
 use crate::api::{self, Place};
 
 async fn map(client: &kube::Client, name: &str, value: &str) {
@@ -140,6 +144,72 @@ async fn a_backup_gives_identical_objects_elsewhere() {
     );
     f.close().await;
     g.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_knows_the_type() {
+    let f = Fixture::new().await;
+    f.create_plane("one", json!({"type": "vcluster"})).await;
+    f.until_ready("one").await;
+    let (_, backup) = bytes(&f.client, get("/hangar/v1/control-planes/one/export")).await;
+    for (name, query, expected) in [("same", "", "vcluster"), ("other", "?type=k3s", "k3s")] {
+        let path = format!("/hangar/v1/control-planes/{name}/import{query}");
+        let (code, answer) = bytes(&f.client, Request::post(path).body(backup.clone()).unwrap()).await;
+        assert_eq!(code, 200, "{}", String::from_utf8_lossy(&answer));
+        assert_eq!(f.until_ready(name).await["spec"]["type"], expected);
+    }
+    f.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_of_an_import_that_does_not_come_to_its_end() {
+    let f = Fixture::new().await;
+    f.create_plane("one", json!({"type": "k8s"})).await;
+    f.until_ready("one").await;
+    let (_, backup) = bytes(&f.client, get("/hangar/v1/control-planes/one/export")).await;
+
+    // Whoever sends it goes away in the middle.
+    let (mut sender, receiver) = futures::channel::mpsc::channel(1);
+    let half = Bytes::copy_from_slice(&backup[..backup.len() / 2]);
+    sender.try_send(Ok::<_, std::io::Error>(Frame::data(half))).unwrap();
+    let request = Request::post("/hangar/v1/control-planes/half/import").body(StreamBody::new(receiver));
+    let importing = tokio::spawn(as_admin(&f.engine, "host").call(request.unwrap()));
+    let said = f.until_condition("half", "Ready", "False", "Restoring").await;
+    assert_eq!(said["message"], "it is being restored from a backup");
+    let meanwhile = Request::post("/hangar/v1/control-planes/half/import").body(backup.clone()).unwrap();
+    assert_eq!(bytes(&f.client, meanwhile).await.0, 409, "somebody else is at it");
+    importing.abort();
+    f.until_gone("half").await;
+    drop(sender);
+
+    // The server goes away in the middle: nobody says that it goes on.
+    let mut left = plane("left", json!({"type": "k8s"}));
+    left["metadata"]["annotations"] = json!({"hangar.dev/awaiting-import": "2026-01-01T00:00:00Z"});
+    f.create(left).await;
+    f.until_gone("left").await;
+    for name in ["half", "left"] {
+        let again = Request::post(format!("/hangar/v1/control-planes/{name}/import")).body(backup.clone());
+        assert_eq!(bytes(&f.client, again.unwrap()).await.0, 200, "{name}");
+        f.until_ready(name).await;
+    }
+    f.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_counted() {
+    let f = Fixture::new().await;
+    f.create_plane("one", json!({"type": "k8s"})).await;
+    f.until_ready("one").await;
+    let asked = async || {
+        let usage = api::get_path(&f.client, "/hangar/v1/control-planes/one/usage").await.unwrap();
+        usage["requests"].as_u64().unwrap()
+    };
+    let before = asked().await;
+    for _ in 0..20 {
+        bytes(&f.tenant("one"), get("/api/v1/namespaces/default")).await;
+    }
+    assert!(asked().await >= before + 20);
+    f.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
