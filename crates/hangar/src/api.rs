@@ -202,6 +202,17 @@ impl Api {
         Ok(optional(deleted)?.is_some())
     }
 
+    /// Deletes this object of no namespace, and no other that has taken its name meanwhile.
+    pub async fn delete_this(&self, kind: Kind, object: &Value) -> Result<bool, ApiError> {
+        let metadata = &object["metadata"];
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+            "preconditions": {"uid": metadata["uid"]},
+        });
+        let path = kind.object("", metadata["name"].as_str().unwrap_or_default());
+        Ok(optional(self.send(Method::DELETE, &path, Some(&options)).await)?.is_some())
+    }
+
     /// Looks at an object of no namespace until what is seen is enough. `seen` is what is known of it already.
     pub async fn follow<T>(
         &self,
@@ -210,15 +221,17 @@ impl Api {
         mut seen: Option<Value>,
         mut judge: impl FnMut(Option<&Value>) -> Option<T>,
     ) -> Result<T, ApiError> {
+        let mut too_old = false;
         loop {
-            let object = match seen.take() {
-                Some(object) => Some(object),
-                None => self.get(kind, "", name).await?,
+            let (object, version) = match seen.take() {
+                Some(object) => versioned(object),
+                None if too_old => self.look(kind, name).await?,
+                None => self.get(kind, "", name).await?.map(versioned).unwrap_or_default(),
             };
+            too_old = false;
             if let Some(enough) = judge(object.as_ref()) {
                 return Ok(enough);
             }
-            let version = object.as_ref().and_then(|object| object["metadata"]["resourceVersion"].as_str());
             let from = version.map(|version| format!("&resourceVersion={version}")).unwrap_or_default();
             let path = format!(
                 "{}?watch=true&fieldSelector=metadata.name%3D{name}&timeoutSeconds={WATCH_SECONDS}{from}",
@@ -226,7 +239,15 @@ impl Api {
             );
             let request = Request::builder().uri(path).body(Vec::new());
             let request = request.map_err(|error| ApiError::NoAnswer(error.to_string()))?;
-            let events = self.client.request_events::<Value>(request).await?;
+            let events = match self.client.request_events::<Value>(request).await.map_err(ApiError::from) {
+                // The object has not changed for longer than the server remembers.
+                Err(error) if error.code() == Some(410) => {
+                    too_old = true;
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+                events => events?,
+            };
             let mut events = std::pin::pin!(events);
             // An error ends the watch, and a fresh look tells what it missed.
             while let Ok(Some(event)) = events.try_next().await {
@@ -234,7 +255,10 @@ impl Api {
                     WatchEvent::Added(object) | WatchEvent::Modified(object) => judge(Some(&object)),
                     WatchEvent::Deleted(_) => judge(None),
                     WatchEvent::Bookmark(_) => None,
-                    WatchEvent::Error(_) => break,
+                    WatchEvent::Error(status) => {
+                        too_old = status.code == 410;
+                        break;
+                    }
                 };
                 if let Some(enough) = enough {
                     return Ok(enough);
@@ -242,6 +266,14 @@ impl Api {
             }
             tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    /// An object of no namespace, and the version of the server that it was seen in, which is newer than its own.
+    async fn look(&self, kind: Kind, name: &str) -> Result<(Option<Value>, Option<String>), ApiError> {
+        let path = format!("{}?fieldSelector=metadata.name%3D{name}", kind.collection(""));
+        let list = self.get_path(&path).await?;
+        let version = list["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+        Ok((list["items"].as_array().and_then(|items| items.first()).cloned(), version))
     }
 
     /// Everything that a path answers with, to somewhere.
@@ -293,6 +325,12 @@ fn optional(answer: Result<Value, ApiError>) -> Result<Option<Value>, ApiError> 
     }
 }
 
+/// An object, and its own version to go on from.
+fn versioned(object: Value) -> (Option<Value>, Option<String>) {
+    let version = object["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+    (Some(object), version)
+}
+
 fn resolve(body: &mut Value, fields: &[&str], dir: Option<&Path>) {
     let (Some(dir), Some(body)) = (dir, body.as_object_mut()) else { return };
     for field in fields {
@@ -301,5 +339,46 @@ fn resolve(body: &mut Value, fields: &[&str], dir: Option<&Path>) {
         {
             *path = dir.join(&path).to_string_lossy().into_owned();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::Response;
+
+    use super::*;
+
+    /// A server that has forgotten everything before its revision 900.
+    async fn forgetful(request: Request<Body>) -> Result<Response<Body>, Infallible> {
+        let query = request.uri().query().unwrap_or_default();
+        let one = |value: &str| json!({"metadata": {"name": "one", "resourceVersion": "5"}, "value": value});
+        let (code, answer) = match query {
+            "" => (200, one("old")),
+            _ if query.contains("watch=true") && query.ends_with("resourceVersion=900") => {
+                (200, json!({"type": "MODIFIED", "object": one("new")}))
+            }
+            _ if query.contains("watch=true") => (
+                410,
+                json!({
+                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired",
+                    "message": "too old resource version: 5 (900)",
+                }),
+            ),
+            _ => (200, json!({"metadata": {"resourceVersion": "900"}, "items": [one("old")]})),
+        };
+        let body = Body::from(format!("{answer}\n").into_bytes());
+        Ok(Response::builder().status(code).body(body).unwrap())
+    }
+
+    #[tokio::test]
+    async fn an_object_that_was_quiet_for_long_is_followed_all_the_same() {
+        let client = kube::Client::new(tower::service_fn(forgetful), "default");
+        let api = Api { client, server: String::new() };
+        let followed = api.follow(CONTROL_PLANES, "one", None, |object| {
+            object.filter(|object| object["value"] == "new").map(|_| ())
+        });
+        tokio::time::timeout(Duration::from_secs(10), followed).await.unwrap().unwrap();
     }
 }

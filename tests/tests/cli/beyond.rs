@@ -11,10 +11,12 @@ use super::{Desk, finished};
 fn whole_control_planes() {
     let server = Server::start();
     let desk = Desk::beside(&server);
-    desk.hangar("create one").ok();
+    desk.hangar("create one --max-objects 5000").ok();
     desk.kubectl("create configmap kept --from-literal=a=b").ok();
     desk.hangar("fork one two").ok();
     assert_eq!(desk.current(), "two");
+    let quota = desk.kubectl("--context hangar get cp two -o jsonpath={.spec.quota.objects}").ok();
+    assert_eq!(quota, "5000", "a copy may take as much as the original");
     assert_eq!(desk.hangar("diff one two").ok(), "");
     desk.kubectl("create configmap more --from-literal=a=b").ok();
     desk.kubectl("patch configmap kept -p {\"data\":{\"a\":\"c\"}}").ok();
@@ -26,6 +28,11 @@ fn whole_control_planes() {
     let file = desk.home.path().join("backup");
     desk.hangar(&format!("backup two {}", file.display())).ok();
     desk.hangar(&format!("restore three {} --no-switch", file.display())).ok();
+    desk.hangar(&format!("restore three {}", file.display()))
+        .refused("control plane \"three\" already exists");
+    desk.hangar(&format!("backup two {}", desk.home.path().join("none/backup").display()))
+        .refused("there is no directory");
+    assert!(!desk.home.path().join("none").exists());
     assert_eq!(desk.current(), "two");
     assert_eq!(desk.hangar("diff two three").ok(), "");
     assert_eq!(desk.kubectl("--context three get configmap more -o jsonpath={.data.a}").ok(), "b");
@@ -33,6 +40,15 @@ fn whole_control_planes() {
     let top = desk.hangar("top").ok();
     let names: Vec<&str> = top.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names, ["NAME", "host", "one", "three", "two"]);
+    let one: Vec<&str> = top.lines().nth(2).unwrap().split_whitespace().collect();
+    assert!(one[3].parse::<u64>().unwrap() > 0, "requests that came in are counted: {top}");
+
+    // A backup knows the type of what it is of, and may be told another.
+    for (flags, expected) in [("", "k8s"), ("--type vcluster", "vcluster")] {
+        desk.hangar(&format!("restore a-{expected} {} --no-switch {flags}", file.display())).ok();
+        let found = format!("--context hangar get cp a-{expected} -o jsonpath={{.spec.type}}");
+        assert_eq!(desk.kubectl(&found).ok(), expected);
+    }
 
     let before = std::fs::read(&desk.kubeconfig).unwrap();
     std::fs::write(&file, "no backup").unwrap();
@@ -106,6 +122,12 @@ fn what_was_handed_out_is_revoked() {
     desk.hangar("revoke none").refused("control plane not found on server");
     assert_eq!(desk.hangar("create its --type host").code, 0);
     desk.hangar("revoke its").refused("is of type host");
+    // Of the hosting control plane it is the account's token that is shown, not the key of whoever asks.
+    let config = desk.hangar("kubeconfig its").ok();
+    let read: Value = serde_saphyr::from_str(&config).unwrap();
+    assert_eq!(read["users"][0]["user"].as_object().unwrap().keys().collect::<Vec<_>>(), ["token"]);
+    std::fs::write(&copy, config).unwrap();
+    assert!(desk.kubectl(&format!("--kubeconfig {} get cp", copy.display())).ok().contains("its"));
 }
 
 #[test]

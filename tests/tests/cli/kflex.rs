@@ -86,6 +86,13 @@ fn a_cluster_is_adopted() {
             .lines()
             .any(|line| { line.split_whitespace().take(4).eq(["ext", "True", "True", "external"]) })
     );
+    // A context that somebody made for it goes with it.
+    assert_eq!(desk.hangar("ctx ext").code, 0);
+    assert_eq!((desk.current(), desk.named("contexts", "ext")), ("ext".to_owned(), vec!["ext".to_owned()]));
+    desk.hangar("delete ext").ok();
+    for list in ["contexts", "clusters", "users"] {
+        assert_eq!(desk.named(list, "ext"), [] as [&str; 0], "{list}");
+    }
 }
 
 #[test]

@@ -43,6 +43,12 @@ impl Said {
         assert!(self.code == 0 || self.err.contains("no kubeconfig context"), "{self:?}");
     }
 
+    /// It is gone, or going.
+    #[track_caller]
+    fn refused_or_gone(self) {
+        assert!(self.code == 0 || self.err.contains("not found on server"), "{self:?}");
+    }
+
     /// One line on standard error, and nothing done.
     #[track_caller]
     fn refused(self, what: &str) {

@@ -48,6 +48,26 @@ fn flags_of_create_reach_the_object() {
     assert_eq!((said.code, said.err.contains("control plane not found on server")), (1, true), "{said:?}");
     // Ours: what only a change can help is told at once.
     desk.hangar("create lost --store nowhere").refused("spec.store: there is no store \"nowhere\"");
+    desk.hangar("create host").refused("is taken");
+    for (line, why) in [
+        (
+            "create 1a --type vcluster",
+            "must consist of lower case alphanumeric characters or '-', start with",
+        ),
+        ("create kube", "the name is taken"),
+        ("create small --isolation process --memory-limit 1Mi", "must be a size of at least 64Mi"),
+        (
+            "create shared --isolation shared --memory-limit 512Mi",
+            "only a control plane with a process of its own",
+        ),
+    ] {
+        desk.hangar(line).refused(why);
+    }
+    // And it is not left behind.
+    for name in ["lost", "host", "small", "shared"] {
+        desk.hangar(&format!("delete {name}")).refused_or_gone();
+    }
+    desk.hangar("create lost").ok();
 }
 
 #[test]
@@ -78,8 +98,19 @@ fn flags_of_adopt_reach_the_object_and_its_secret() {
     assert_eq!(config["current-context"], "elsewhere");
     assert_eq!(config["clusters"][0]["cluster"]["server"], "https://elsewhere.invalid:6443");
     assert!(config["users"][0]["user"]["client-key-data"].is_string(), "everything it takes is inside");
-    // One that was never reached can be given up.
+    // A second one of the name gives nobody its credentials.
+    let kept = desk
+        .kubectl("get secret ext-bootstrap -n kubeflex-system -o jsonpath={.metadata.resourceVersion}")
+        .ok();
+    desk.kflex(&line).refused("already exists");
+    assert_eq!(
+        desk.kubectl("get secret ext-bootstrap -n kubeflex-system -o jsonpath={.metadata.resourceVersion}")
+            .ok(),
+        kept
+    );
+    // One that was never reached can be given up, and so are its credentials.
     desk.kflex("delete ext").ok();
+    desk.kubectl("get secret ext-bootstrap -n kubeflex-system").refused("not found");
 }
 
 #[test]

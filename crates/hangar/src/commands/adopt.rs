@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::create::{Hook, PATIENCE, add_hook, announce, check_name};
+use super::create::{Hook, PATIENCE, add_hook, announce, check_new_name, undone_if_refused};
 use super::{Session, waiting};
 use crate::api;
 use crate::kubeconfig::{Files, Kubeconfig, List};
@@ -58,7 +58,7 @@ impl Default for Extras {
 
 pub async fn run(session: &Session, adopt: Adopt, extras: Extras) -> anyhow::Result<()> {
     let name = adopt.name.as_str();
-    check_name(name)?;
+    check_new_name(name)?;
     let bootstrap = format!("{name}-bootstrap");
     let mut spec = json!({
         "type": "external",
@@ -91,37 +91,39 @@ pub async fn run(session: &Session, adopt: Adopt, extras: Extras) -> anyhow::Res
         "metadata": {"name": bootstrap, "namespace": SYSTEM_NAMESPACE},
         "data": {KEY: STANDARD.encode(wire::yaml::encode(&entrance))},
     });
-    let api = &hosting.api;
-    let failed = || format!("failed to create secret {bootstrap} in namespace {SYSTEM_NAMESPACE}");
-    match api.create(api::SECRETS, SYSTEM_NAMESPACE, &secret).await {
-        Err(error) if error.code() == Some(409) => {
-            api.replace(api::SECRETS, SYSTEM_NAMESPACE, &bootstrap, &secret).await.with_context(failed)?;
-        }
-        created => drop(created.with_context(failed)?),
-    }
     let object = json!({
         "apiVersion": "tenancy.kflex.kubestellar.org/v1alpha1", "kind": "ControlPlane",
         "metadata": {"name": name}, "spec": spec,
     });
-    let created = match api.create(api::CONTROL_PLANES, "", &object).await {
-        Ok(created) => created,
-        // Credentials that nobody will use are not left lying about; those of one that exists may be in use.
-        Err(error) => {
-            if error.code() != Some(409) {
-                let _ = api.delete(api::SECRETS, SYSTEM_NAMESPACE, &bootstrap).await;
-            }
-            return Err(error).context("Error creating ControlPlane object");
-        }
-    };
+    let api = &hosting.api;
+    // The object first, so that nothing is done to one that is there already: credentials are given to nobody but it.
+    let created = api.create(api::CONTROL_PLANES, "", &object).await;
+    let created = created.context("Error creating ControlPlane object")?;
+    if let Err(error) = put(api, &bootstrap, &secret).await {
+        let _ = api.delete_this(api::CONTROL_PLANES, &created).await;
+        let failed = format!("failed to create secret {bootstrap} in namespace {SYSTEM_NAMESPACE}");
+        return Err(error).context(failed);
+    }
     let now = jiff::Timestamp::now();
     session.files.change(|kubeconfig| hosting.record(kubeconfig, now))?;
     step.done();
     if extras.wait {
         let step = session.progress.step("Waiting for the adopted cluster to answer...");
-        waiting::usable(api, name, Some(created), true, extras.timeout).await?;
+        let usable = waiting::usable(api, name, Some(created.clone()), true, extras.timeout).await;
+        undone_if_refused(api, &created, usable.map(drop)).await?;
         step.done();
     }
     Ok(())
+}
+
+/// Writes the Secret, also over one that was left behind.
+async fn put(api: &api::Api, name: &str, secret: &Value) -> Result<(), api::ApiError> {
+    match api.create(api::SECRETS, SYSTEM_NAMESPACE, secret).await {
+        Err(error) if error.code() == Some(409) => {
+            api.replace(api::SECRETS, SYSTEM_NAMESPACE, name, secret).await.map(drop)
+        }
+        created => created.map(drop),
+    }
 }
 
 /// The kubeconfig by which the operator gets in the first time: one context, with everything it needs inside.

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::{Program, Session, duration, waiting};
-use crate::api;
+use crate::api::{self, Api};
 use crate::hosting::{Found, Hosting};
 
 pub const TYPES: [&str; 6] = ["k8s", "k3s", "ocm", "vcluster", "host", "external"];
@@ -137,7 +137,7 @@ pub struct Waiting {
 
 pub async fn run(session: &Session, create: Create, extras: Extras) -> anyhow::Result<()> {
     let name = create.name.as_str();
-    check_name(name)?;
+    check_new_name(name)?;
     if !TYPES.contains(&create.r#type.as_str()) {
         bail!("unknown control plane type: {}", create.r#type);
     }
@@ -175,7 +175,23 @@ pub async fn create_object(
         .step(format!("Creating new control plane {name} of type {} ...", super::type_of(object)));
     let created = api.create(api::CONTROL_PLANES, "", object).await.context("error creating instance")?;
     step.done();
-    settle(session, &hosting, name, created, extras).await
+    let settled = settle(session, &hosting, name, created.clone(), extras).await;
+    undone_if_refused(api, &created, settled).await
+}
+
+/// What was just made and is refused is taken away again: only a change could help it, and the next try is one.
+pub async fn undone_if_refused(
+    api: &Api,
+    created: &Value,
+    settled: anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    match settled {
+        Err(error) if error.is::<waiting::Refused>() => {
+            api.delete_this(api::CONTROL_PLANES, created).await.context("error deleting it again")?;
+            Err(error)
+        }
+        settled => settled,
+    }
 }
 
 /// Waits for a control plane that was just made, and enters it into the kubeconfig.
@@ -233,14 +249,20 @@ pub fn announce(session: &Session, hosting: &Hosting) {
     }
 }
 
-/// Every name that is made of it has to be a name, too.
+/// What can be asked for at all: every control plane that there may be.
 pub fn check_name(name: &str) -> anyhow::Result<()> {
+    refuse(name, objects::names::dns1123_label(name))
+}
+
+/// Every name that is made of it has to be a name, too; that of a Service may not begin with a digit.
+pub fn check_new_name(name: &str) -> anyhow::Result<()> {
     let namespace = format!("{name}-system");
-    let why = objects::names::dns1123_label(name)
-        .into_iter()
-        .chain(objects::names::dns1123_label(&namespace))
-        .next();
-    match why {
+    refuse(name, objects::names::dns1035_label(name))?;
+    refuse(name, objects::names::dns1123_label(&namespace))
+}
+
+fn refuse(name: &str, why: Vec<String>) -> anyhow::Result<()> {
+    match why.first() {
         Some(why) => bail!("{name:?} cannot be the name of a control plane: {why}"),
         None => Ok(()),
     }
@@ -337,13 +359,14 @@ mod tests {
 
     #[test]
     fn names() {
-        for good in ["cp1", "a", "its-1", "1a"] {
-            assert!(check_name(good).is_ok(), "{good}");
+        for good in ["cp1", "a", "its-1", "a1"] {
+            assert!(check_new_name(good).is_ok(), "{good}");
         }
         let long = "a".repeat(57);
-        for bad in ["", "Cp", "a.b", "-a", "a-", "a b", "a/b", long.as_str()] {
-            assert!(check_name(bad).is_err(), "{bad}");
+        for bad in ["", "Cp", "1a", "a.b", "-a", "a-", "a b", "a/b", long.as_str()] {
+            assert!(check_new_name(bad).is_err(), "{bad}");
         }
-        assert!(check_name(&"a".repeat(56)).is_ok());
+        assert!(check_new_name(&"a".repeat(56)).is_ok());
+        assert!(check_name("1a").is_ok(), "there may be one from before");
     }
 }

@@ -47,15 +47,16 @@ pub async fn run(session: &Session, delete: Delete, waiting: Waiting) -> anyhow:
     let had_context = session.files.change(|kubeconfig| {
         hosting.record(kubeconfig, now)?;
         kubeconfig.set_current(&hosting.context);
-        // Of these there never was a context: one of that name is somebody else's.
-        if matches!(type_of(&object), "host" | "external") {
-            return Ok(true);
+        // Of these there is a context only if somebody went there by `ctx`: any other one of that name is somebody else's.
+        let seldom = matches!(type_of(&object), "host" | "external");
+        let mut contexts = contexts_of(kubeconfig, name, endpoint);
+        if seldom {
+            contexts.retain(|context| kubeconfig.control_plane_of(context) == Some(name));
         }
-        let contexts = contexts_of(kubeconfig, name, endpoint);
         for context in &contexts {
             kubeconfig.forget(context).map_err(anyhow::Error::msg)?;
         }
-        Ok(!contexts.is_empty())
+        Ok(seldom || !contexts.is_empty())
     })?;
     // KubeFlex takes it for an error that there was nothing to remove.
     if !had_context && session.program == Program::Kflex {

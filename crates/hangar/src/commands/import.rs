@@ -16,7 +16,7 @@ use wire::protobuf::{self, Kind};
 
 use super::tf::{resource, state};
 use super::whole::{Entering, import_path};
-use super::{Session, create, create::check_name, list};
+use super::{Session, create, create::check_new_name, list};
 
 #[derive(Subcommand, Clone, Debug)]
 pub enum Import {
@@ -55,7 +55,7 @@ pub async fn run(session: &Session, import: Import) -> anyhow::Result<()> {
         Import::Terraform(_) | Import::Tfstate(_) => return Ok(()),
     };
     let name = kine.name.as_str();
-    check_name(name)?;
+    check_new_name(name)?;
     let kubeconfig = session.files.load()?;
     if let Some(why) = kubeconfig.taken(name) {
         bail!("{why}: choose another name");
@@ -76,7 +76,7 @@ pub async fn run(session: &Session, import: Import) -> anyhow::Result<()> {
     }
     step.done();
     let step = session.progress.step(format!("Importing control plane {name}..."));
-    let path = import_path(name, kine.store.as_deref())?;
+    let path = import_path(name, None, kine.store.as_deref())?;
     let made = hosting.api.upload(&path, export(&brought, latest)?).await;
     let made = made.context("error importing")?;
     step.done();

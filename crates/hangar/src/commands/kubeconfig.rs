@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{Session, ctx, type_of, waiting};
-use crate::kubeconfig::Access;
+use crate::hosting::Found;
 
 #[derive(Args, Clone, Debug)]
 pub struct Kubeconfig {
@@ -22,14 +22,14 @@ pub async fn run(session: &Session, command: Kubeconfig) -> anyhow::Result<()> {
     if command.waiting.wait {
         object = waiting::usable(&hosting.api, name, Some(object), false, command.waiting.timeout).await?;
     }
-    let access: Access = match (type_of(&object), &hosting.found) {
-        ("host", crate::hosting::Found::Embedded(embedded)) => access(embedded, &hosting.context)?,
-        ("host", _) => access(&kubeconfig, &hosting.context)?,
-        _ => waiting::access(&hosting.api, &object).await?,
-    };
+    let mut access = waiting::access(&hosting.api, &object).await?;
+    if type_of(&object) == "host" {
+        // The way to the hosting control plane is that of whoever asks; the key is its account's, never their own.
+        let known = match &hosting.found {
+            Found::Embedded(embedded) => embedded,
+            Found::Current | Found::Stored => &kubeconfig,
+        };
+        access.cluster = known.access(&hosting.context).map_err(anyhow::Error::msg)?.cluster;
+    }
     super::list::print(&wire::yaml::encode(&access.kubeconfig(name)))
-}
-
-fn access(kubeconfig: &crate::kubeconfig::Kubeconfig, context: &str) -> anyhow::Result<Access> {
-    kubeconfig.access(context).map_err(anyhow::Error::msg)
 }

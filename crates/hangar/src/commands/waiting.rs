@@ -14,6 +14,14 @@ use crate::kubeconfig::Access;
 /// How long an error may last before it is told: many heal themselves at the next try.
 const TOLERANCE: Duration = Duration::from_secs(10);
 
+/// Nothing will come of it as it is.
+#[derive(thiserror::Error, Debug)]
+#[error("control plane {name:?} is not ready: {why}")]
+pub struct Refused {
+    name: String,
+    why: String,
+}
+
 /// What one look at a control plane says.
 #[derive(Clone, Debug, PartialEq)]
 enum Look {
@@ -43,7 +51,9 @@ fn look(object: Option<&Value>, for_hooks: bool) -> Result<Look, String> {
     if condition_status(object, "Synced") == "False" {
         return Ok(Look::Failing(said(condition(object, "Synced"))));
     }
-    Err(said(ready))
+    let hooks = said(condition(object, "HooksCompleted").filter(|one| one["status"] == "False"));
+    let ready = said(ready);
+    Err(if ready.is_empty() || hooks.is_empty() { ready } else { format!("{ready}: {hooks}") })
 }
 
 /// Waits until a control plane is of use. `seen` is what is known of it already.
@@ -82,9 +92,8 @@ pub async fn usable(
     });
     match watched.await {
         Ok(Ok(Look::Usable(object))) => Ok(*object),
-        Ok(Ok(Look::Failing(why) | Look::Refused(why))) => {
-            bail!("control plane {name:?} is not ready: {why}")
-        }
+        Ok(Ok(Look::Failing(why))) => bail!("control plane {name:?} is not ready: {why}"),
+        Ok(Ok(Look::Refused(why))) => Err(Refused { name: name.to_owned(), why }.into()),
         Ok(Ok(Look::Gone)) => bail!("control plane {name:?} was deleted meanwhile"),
         Ok(Err(error)) => Err(error).with_context(|| format!("error waiting for control plane {name:?}")),
         Err(_) if waiting_for.is_empty() => bail!("control plane {name:?} is not ready after {timeout:?}"),
