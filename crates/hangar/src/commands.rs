@@ -60,7 +60,12 @@ pub struct Session {
 
 impl Session {
     async fn hosting(&self, kubeconfig: &Kubeconfig) -> Result<Hosting, NotFound> {
-        Hosting::find(kubeconfig, self.program.name()).await
+        let found = Hosting::find(kubeconfig, self.program.name()).await;
+        match (found, self.files.missing()) {
+            // Then that is the reason, not that nobody has said which context it is.
+            (Err(NotFound::Unknown(_)), Some(path)) => Err(NotFound::NoFile(path.to_owned())),
+            (found, _) => found,
+        }
     }
 }
 

@@ -36,6 +36,8 @@ pub enum NotFound {
          start one on this machine with `{0} init`"
     )]
     Unknown(&'static str),
+    #[error("error loading kubeconfig: {} does not exist", .0.display())]
+    NoFile(PathBuf),
     #[error("the hosting control plane (context {context:?}) cannot be used: {why}")]
     Unusable { context: String, why: String },
 }

@@ -127,11 +127,22 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let _ = write!(
         std::io::stdout(),
         "Hangar is up at https://{address}\n\n  export KUBECONFIG={}\n  kubectl get namespaces\n",
-        configuration.kubeconfig.display()
+        quoted(&configuration.kubeconfig)
     );
 
     let delay = process::delay(configuration.shutdown_delay, stores.is_shared());
     process::Running { interrupts, engines, stop, closing, delay, serving, controlling }.until_stopped().await
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let plain = |one: char| one.is_ascii_alphanumeric() || "/._-+,:@%=".contains(one);
+    if !path.is_empty() && path.chars().all(plain) {
+        path
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    }
 }
 
 /// Control planes with processes of their own, where no other server has a say in what runs.

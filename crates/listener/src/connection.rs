@@ -46,7 +46,7 @@ pub struct Options {
 
 #[derive(thiserror::Error, Debug)]
 pub enum ListenError {
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}")]
     Bind { address: SocketAddr, source: std::io::Error },
     #[error(transparent)]
     Tls(#[from] TlsError),

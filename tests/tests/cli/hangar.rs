@@ -165,6 +165,7 @@ fn without_a_server_or_a_kubeconfig() {
     desk.hangar("create x").refused("the hosting cluster context is not known!");
     desk.hangar("list").refused("the hosting cluster context is not known!");
     desk.hangar("ctx").refused("the hosting cluster context is not known!");
+    desk.hangar("--kubeconfig /nonexistent/config list").refused("/nonexistent/config does not exist");
     assert_eq!(desk.hangar("ctx list").ok(), "No contexts found.\n");
     assert_eq!(desk.kflex("version").code, 1);
     assert!(!desk.kubeconfig.exists());

@@ -59,12 +59,15 @@ impl Files {
     }
 
     fn require(&self) -> anyhow::Result<()> {
-        match self.paths.first() {
-            Some(path) if self.explicit && !path.exists() => {
-                bail!("error loading kubeconfig: {} does not exist", path.display())
-            }
-            _ => Ok(()),
+        match self.missing() {
+            Some(path) => bail!("error loading kubeconfig: {} does not exist", path.display()),
+            None => Ok(()),
         }
+    }
+
+    /// The file that was asked for by name, if it is not there.
+    pub fn missing(&self) -> Option<&Path> {
+        self.paths.first().filter(|path| self.explicit && !path.exists()).map(PathBuf::as_path)
     }
 
     /// Changes them while nobody else does. All or nothing of the change is written; entries others wrote meanwhile
