@@ -8,6 +8,7 @@ use store::{Change, Event, Key, Revision, StoreError, TenantId};
 use crate::about::About;
 use crate::engine::Engine;
 use crate::keys::Place;
+use crate::link::Fault;
 use crate::recent::position;
 use crate::stream::One;
 use crate::wire::{KeyValue, WatchEvent};
@@ -21,6 +22,22 @@ pub(crate) struct Changes {
     pub bytes: u64,
 }
 
+/// Why a revision cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unread {
+    /// What was there before it has been compacted.
+    #[error("what was there before has been compacted")]
+    Compacted,
+    #[error(transparent)]
+    Failed(#[from] StoreError),
+}
+
+impl From<Fault> for Unread {
+    fn from(fault: Fault) -> Self {
+        if fault == Fault::Compacted { Unread::Compacted } else { Unread::Failed(fault.into()) }
+    }
+}
+
 /// Reads revisions in their order.
 #[derive(Default)]
 pub(crate) struct Reader {
@@ -32,7 +49,7 @@ pub(crate) struct Reader {
 const SEEN: usize = 10_000;
 
 impl Reader {
-    pub(crate) async fn read(&mut self, engine: &Engine, one: &One) -> Result<Changes, StoreError> {
+    pub(crate) async fn read(&mut self, engine: &Engine, one: &One) -> Result<Changes, Unread> {
         let mut changes = Changes::default();
         let mut index = 0;
         for event in &one.events {
@@ -54,7 +71,7 @@ impl Reader {
                 }
                 Some(Place::Object(tenant, key)) => {
                     if let Some(about) = self.about(engine, tenant).await? {
-                        changes.events.extend(self::event(&about, one.revision, index, key, event));
+                        changes.events.extend(self::event(&about, one.revision, index, key, event)?);
                     }
                     index += 1;
                 }
@@ -86,25 +103,28 @@ impl Reader {
 }
 
 /// The event of one object, the `index`th that the revision changed. `None` for what was written before the tenant
-/// was seen, and for what etcd does not tell all about.
+/// was seen.
+///
+/// etcd looks up what was there before when it sends, not when it happens. To a replica that was slow to read it may
+/// send a deletion that says nothing of what was deleted, because that has been compacted meanwhile.
 pub(crate) fn event(
     about: &About,
     revision: u64,
     index: u64,
     key: Key,
     event: &WatchEvent,
-) -> Option<Arc<Event>> {
-    let kv = event.kv.as_ref().filter(|_| revision >= about.birth)?;
-    let previous = event.previous.as_ref();
+) -> Result<Option<Arc<Event>>, Fault> {
+    let Some(kv) = event.kv.as_ref().filter(|_| revision >= about.birth) else { return Ok(None) };
+    let before = || event.previous.as_ref().ok_or(Fault::Compacted);
     let (change, created, value, replaced): (_, _, _, Option<&KeyValue>) = if event.is_deletion() {
-        let last = previous?;
+        let last = before()?;
         (Change::Deleted, last.created(), &last.value, None)
     } else if kv.created() == kv.modified() {
         (Change::Created, kv.created(), &kv.value, None)
     } else {
-        (Change::Updated, kv.created(), &kv.value, previous)
+        (Change::Updated, kv.created(), &kv.value, Some(before()?))
     };
-    Some(Arc::new(Event {
+    Ok(Some(Arc::new(Event {
         tenant: about.id,
         key,
         change,
@@ -114,5 +134,5 @@ pub(crate) fn event(
         previous: replaced.map(|kv| kv.value.clone()),
         position: position(revision, index),
         derived: OnceLock::new(),
-    }))
+    })))
 }

@@ -12,7 +12,7 @@ use store::{Event, Position, Revision, Scope, StoreError, TenantId};
 use tokio::time::Instant;
 
 use crate::about::About;
-use crate::changes::{self, Reader};
+use crate::changes::{self, Reader, Unread};
 use crate::engine::Engine;
 use crate::keys::Place;
 use crate::link::Fault;
@@ -163,7 +163,10 @@ impl Engine {
                 match place {
                     Some(Place::Object(_, key)) => {
                         let wanted = scope.contains(&key);
-                        let event = changes::event(about, one.revision, index, key, told);
+                        let event = match changes::event(about, one.revision, index, key, told) {
+                            Ok(event) => event,
+                            Err(fault) => return Err(failed(fault).await),
+                        };
                         index += 1;
                         event
                             .filter(|event| wanted && event.position > from)
@@ -221,7 +224,11 @@ impl Engine {
                 Ok(one) => one,
                 Err(fault) => return Err(failed(fault).await),
             };
-            let changes = reader.read(self, &one).await?;
+            let changes = match reader.read(self, &one).await {
+                Ok(changes) => changes,
+                Err(Unread::Compacted) => return Err(failed(Fault::Compacted).await),
+                Err(Unread::Failed(error)) => return Err(error),
+            };
             let events = changes.events.into_iter();
             events
                 .filter(|event| event.position > after && wanted(event))

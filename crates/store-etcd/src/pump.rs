@@ -1,8 +1,8 @@
 //! The one watch of this process: it follows everything below the prefix, whatever the number of tenants and of
 //! watches, and hands it to the fan-out.
 //!
-//! After a lost connection it goes on where it was. If that has been compacted meanwhile, or if etcd's revision went
-//! back (somebody restored a snapshot), it begins anew, and every watch reads its part from etcd's history, or is told
+//! After a lost connection it goes on where it was. If that has been compacted meanwhile (also while this process stood
+//! still, with the connection in good order), or if etcd's revision went back (somebody restored a snapshot), it begins anew, and every watch reads its part from etcd's history, or is told
 //! that it is gone.
 
 use std::convert::Infallible;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use store::StoreError;
 use tokio::time::Instant;
 
-use crate::changes::Reader;
+use crate::changes::{Reader, Unread};
 use crate::engine::Engine;
 use crate::link::Fault;
 use crate::stream::One;
@@ -78,16 +78,17 @@ async fn follow(engine: &Engine, reader: &mut Reader) -> Result<Infallible, End>
     }
     let mut revisions = engine.revisions(&engine.keys.everything(), reached + 1).await?;
     loop {
-        publish(engine, reader, &revisions.next().await?).await;
+        publish(engine, reader, &revisions.next().await?).await?;
     }
 }
 
-async fn publish(engine: &Engine, reader: &mut Reader, one: &One) {
+async fn publish(engine: &Engine, reader: &mut Reader, one: &One) -> Result<(), End> {
     let mut pause = FIRST_PAUSE;
     let changes = loop {
         match reader.read(engine, one).await {
             Ok(changes) => break changes,
-            Err(StoreError::Unavailable(why)) => {
+            Err(Unread::Compacted) => return Err(End::Gap),
+            Err(Unread::Failed(StoreError::Unavailable(why))) => {
                 tracing::debug!(why, "cannot look up a tenant yet");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LAST_PAUSE);
@@ -105,4 +106,5 @@ async fn publish(engine: &Engine, reader: &mut Reader, one: &One) {
         engine.marks.lock().record(one.revision, changes.bytes, crate::history::now());
     }
     engine.hub.publish(&changes.events, &changes.revisions, &changes.deleted);
+    Ok(())
 }

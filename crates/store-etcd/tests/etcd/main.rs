@@ -9,3 +9,4 @@ mod opening;
 mod replicas;
 mod restarts;
 mod server;
+mod way;

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
+use store::cached::{self, Cached};
 use store::{
-    Delivery, Event, Expect, Key, Operation, Retention, Revision, Scope, Store, StoreError, TenantId, Watch,
-    WatchError,
+    Change, Delivery, Event, Expect, Key, Operation, Retention, Revision, Scope, Store, StoreError, TenantId,
+    Watch, WatchError,
 };
 use store_etcd::{Config, Etcd};
 
 use crate::server::{self, Configured, Server};
+use crate::way::Way;
 
 pub fn key(name: &str) -> Key {
     Key::new("things", "ns", name)
@@ -185,6 +187,81 @@ async fn compaction_by_one_is_known_to_all() {
         let page = store.range(idle, &Scope::All, None, Some(rest), 0).await.unwrap();
         assert_eq!(page.entries[0].value, "1");
     }
+}
+
+/// etcd says what was deleted when it sends the deletion. What it holds back for a replica that stands still is
+/// compacted meanwhile, and then it sends deletions of nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_replica_that_stood_still_over_a_compaction_keeps_nothing_that_was_deleted() {
+    // More than fits between etcd and a process that does not read.
+    const MANY: usize = 80;
+    let etcd = Server::start();
+    let config = etcd.fresh_config();
+    let way = Way::to(etcd.address()).await;
+    let slow =
+        Arc::new(server::open(&Config { endpoints: vec![way.address.clone()], ..config.clone() }).await);
+    let other = server::open(&config).await;
+    let tenant = tenant(&other, "one").await;
+    let large = "x".repeat(400_000);
+    let names: Vec<String> = (0..MANY).map(|index| format!("{index:02}")).collect();
+    for name in &names {
+        other.write(tenant, vec![put(name, &large)]).await.unwrap();
+    }
+    let cached = Cached::new(slow.clone(), cached::Options { passes: 0, ..cached::Options::default() });
+    let kind = Scope::Kind("things".into());
+    let listed = async || cached.range(tenant, &kind, None, None, 0).await.unwrap();
+    let page = loop {
+        let page = listed().await;
+        if cached.load().from_memory > 0 {
+            break page;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!(page.entries.len(), MANY);
+    let mut watch = slow.watch(tenant, Scope::All, page.revision).await.unwrap();
+    let mut feed = slow.follow(vec![], Some(slow.position().await.unwrap())).await.unwrap();
+    let watching = tokio::spawn(async move {
+        let mut deleted = 0;
+        loop {
+            match watch.next().await.unwrap() {
+                Ok(Delivery::Event(event)) if event.key == key("end") => return (deleted, None),
+                Ok(Delivery::Event(event)) => deleted += usize::from(event.change == Change::Deleted),
+                Ok(Delivery::Progress(_)) => {}
+                Err(end) => return (deleted, Some(end)),
+            }
+        }
+    });
+    let following = tokio::spawn(async move {
+        let mut deleted = 0;
+        loop {
+            match feed.next().await.unwrap() {
+                Ok(event) if event.key == key("end") => return (deleted, None),
+                Ok(event) => deleted += usize::from(event.change == Change::Deleted),
+                Err(end) => return (deleted, Some(end)),
+            }
+        }
+    });
+
+    way.open.send_replace(false);
+    for name in &names {
+        other.write(tenant, vec![Operation::Delete { key: key(name), expect: Expect::Any }]).await.unwrap();
+    }
+    let last = other.write(tenant, vec![put("end", "")]).await.unwrap();
+    etcd.ask("/v3/kv/compaction", &format!(r#"{{"revision":"{last}"}}"#));
+    way.open.send_replace(true);
+
+    for told in [watching.await.unwrap(), following.await.unwrap()] {
+        match told {
+            (deleted, None) => assert_eq!(deleted, MANY, "deletions were left out, and nobody was told"),
+            (_, Some(end)) => assert!(matches!(end, WatchError::Compacted { .. }), "{end:?}"),
+        }
+    }
+    let left = listed().await;
+    assert_eq!(left.entries.iter().map(|entry| entry.key.name.as_str()).collect::<Vec<_>>(), ["end"]);
+    // And it goes on from there.
+    let mut watch = slow.watch(tenant, Scope::All, left.revision).await.unwrap();
+    other.write(tenant, vec![put("after", "1")]).await.unwrap();
+    assert_eq!(next_event(&mut watch).await.key, key("after"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
