@@ -18,6 +18,8 @@ pub enum AddressError {
     Value { option: &'static str, value: String, known: &'static str },
     #[error("the address of the database has the option {0}, which is not supported")]
     Unsupported(String),
+    #[error("the file {file} of the option passfile cannot be used: {why}")]
+    Passfile { file: String, why: String },
     #[error("the address of the database names no host")]
     NoHost,
     #[error("the address of the database names no user")]
@@ -47,16 +49,17 @@ pub(crate) struct TlsOptions {
 pub(crate) struct Address {
     pub config: Config,
     pub tls: TlsOptions,
+    /// Where passwords are, if the address has none.
+    pub passfile: Option<PathBuf>,
 }
 
 /// Options of other clients that change nothing here.
 const WITHOUT_EFFECT: [&str; 6] =
     ["fallback_application_name", "client_encoding", "gssencmode", "krbsrvname", "sslcompression", "sslsni"];
 /// Options that would change something and are not known: refusing is better than connecting otherwise than asked.
-const UNSUPPORTED: [&str; 9] = [
+const UNSUPPORTED: [&str; 8] = [
     "service",
     "servicefile",
-    "passfile",
     "sslcrl",
     "sslcrldir",
     "sslpassword",
@@ -80,7 +83,7 @@ pub(crate) fn parse(address: &str) -> Result<Address, AddressError> {
         split_words(address)?
     };
     let mut tls = TlsOptions { verify: Verify::Nothing, authorities: None, identity: None };
-    let (mut mode, mut certificate, mut key) = (None, None, None);
+    let (mut mode, mut certificate, mut key, mut passfile) = (None, None, None, None);
     for (option, value) in taken {
         match option.as_str() {
             "sslmode" => mode = Some(value),
@@ -90,6 +93,13 @@ pub(crate) fn parse(address: &str) -> Result<Address, AddressError> {
             "sslrootcert" => tls.authorities = Some(value.into()),
             "sslcert" => certificate = Some(PathBuf::from(value)),
             "sslkey" => key = Some(PathBuf::from(value)),
+            "passfile" => passfile = Some(PathBuf::from(value)),
+            // Whatever is asked for, a store is for writing; what forbids that cannot be meant.
+            "target_session_attrs" if ["any", "read-write", "primary"].contains(&value.as_str()) => {}
+            "target_session_attrs" => {
+                let known = "any, read-write, primary: a standby cannot be written";
+                return Err(AddressError::Value { option: "target_session_attrs", value, known });
+            }
             option if WITHOUT_EFFECT.contains(&option) => {}
             option => return Err(AddressError::Unsupported(option.into())),
         }
@@ -125,6 +135,12 @@ pub(crate) fn parse(address: &str) -> Result<Address, AddressError> {
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         return Err(AddressError::NoHost);
     }
+    let (names, addresses) = (config.get_hosts().len(), config.get_hostaddrs().len());
+    let ports = config.get_ports().len();
+    if names.min(addresses) > 0 && names != addresses || ports > 1 && ports != names.max(addresses) {
+        let why = "it has not as many ports, or addresses of hosts, as it has hosts";
+        return Err(AddressError::Unreadable(why.into()));
+    }
     if config.get_user().is_none() {
         return Err(AddressError::NoUser);
     }
@@ -143,13 +159,13 @@ pub(crate) fn parse(address: &str) -> Result<Address, AddressError> {
     }
     // Of several hosts, the one that can be written.
     config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-    Ok(Address { config, tls })
+    Ok(Address { config, tls, passfile })
 }
 
 type Taken = Vec<(String, String)>;
 
 fn ours(option: &str) -> bool {
-    ["sslmode", "sslrootcert", "sslcert", "sslkey"].contains(&option)
+    ["sslmode", "sslrootcert", "sslcert", "sslkey", "passfile", "target_session_attrs"].contains(&option)
         || WITHOUT_EFFECT.contains(&option)
         || UNSUPPORTED.contains(&option)
 }
@@ -257,18 +273,24 @@ mod tests {
             Verify::Nothing,
         );
         check("host=h user=u password='p w' dbname=d sslcert=c sslkey='k k'", prefer, Verify::Nothing);
+        for wanted in ["any", "read-write", "primary"] {
+            check(&format!("postgres://u:p%20w@h/d?target_session_attrs={wanted}"), prefer, Verify::Nothing);
+        }
     }
 
     #[test]
     fn what_cannot_be_done_is_said_without_the_password() {
         let cases = [
             ("postgres://u:secret@h/d?sslmode=maybe", "sslmode=maybe"),
-            ("postgres://u:secret@h/d?passfile=x", "passfile"),
+            ("postgres://u:secret@h/d?service=x", "service"),
             ("postgres://u:secret@h/d?sslcert=x", "sslkey"),
             ("postgres://u:secret@h/d?nonsense=1", "nonsense"),
             ("postgres://u:secret@h/d?sslrootcert=%zz", "percent"),
             ("postgres:///d?user=u&password=secret", "no host"),
             ("host=h password=secret", "no user"),
+            ("postgres://u:secret@h/d?target_session_attrs=standby", "a standby cannot be written"),
+            ("host=h,i port=1,2,3 user=u password=secret", "ports"),
+            ("host=h,i hostaddr=127.0.0.1 user=u password=secret", "as many"),
             ("host=h user=u password='secret", "quote"),
             ("host=h user=u secret", "no value"),
             ("just secret words", "no value"),

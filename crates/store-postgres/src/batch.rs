@@ -119,7 +119,7 @@ pub(crate) struct Stored {
 /// What the database holds of the tenants and keys of a batch.
 #[derive(Default)]
 pub(crate) struct Held {
-    /// Only tenants that live.
+    /// Only tenants that live, and that nobody else holds.
     pub revisions: HashMap<TenantId, Revision>,
     /// Only keys that are there.
     pub entries: HashMap<(TenantId, Vec<u8>), Stored>,

@@ -14,6 +14,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::address::{Address, AddressError};
 use crate::fault::{self, Fault};
+use crate::hosts::{Host, Hosts};
+use crate::passfile::Passfile;
 use crate::statements::Sql;
 use crate::tls::Tls;
 
@@ -29,6 +31,8 @@ pub enum OpenError {
     Encryption(String),
     #[error("the database at {place} cannot be reached: {why}")]
     Unreachable { place: String, why: String },
+    #[error("the database at {place} cannot be reached: it does not answer")]
+    Silent { place: String },
     #[error("the database at {place} does not let user {user:?} in: {why}")]
     Credentials { place: String, user: String, why: String },
     #[error("the database {database:?} does not exist at {place}; create it, or name another")]
@@ -53,7 +57,12 @@ impl OpenError {
     /// Whether it may work later although nobody changes the address or the server's settings.
     pub fn may_pass(&self) -> bool {
         use OpenError::*;
-        matches!(self, Unreachable { .. } | ReadOnly { .. } | DiskFull { .. } | Failed { .. })
+        matches!(self, Unreachable { .. } | Silent { .. } | ReadOnly { .. } | DiskFull { .. } | Failed { .. })
+    }
+
+    /// Whether nobody was met who could have said more.
+    fn is_absence(&self) -> bool {
+        matches!(self, OpenError::Unreachable { .. } | OpenError::Silent { .. })
     }
 }
 
@@ -61,6 +70,8 @@ impl OpenError {
 const OLDEST: u32 = 15;
 /// What is added for encryption and passwords to the time a host has to answer.
 const HANDSHAKE: Duration = Duration::from_secs(1);
+/// After this long without an answer it is looked whether anybody is there.
+const DOUBT: Duration = Duration::from_secs(1);
 /// What the first connection may take.
 const FIRST: Duration = Duration::from_secs(10);
 /// Between attempts to reach a database that is away: soon, then less often.
@@ -69,22 +80,31 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Makes connections, and remembers when none can be made, so that calls need not each find out.
 pub(crate) struct Connector {
-    config: tokio_postgres::Config,
+    hosts: Hosts,
+    user: String,
+    database: String,
     tls: Tls,
     pub schema: String,
     /// How long a host may take to answer.
     patience: Duration,
     outage: Mutex<Option<Outage>>,
+    /// When a connection was last made: since then it is known that somebody is there.
+    made: Mutex<Instant>,
+    /// One finds out for all whether the database is still there.
+    doubting: tokio::sync::Mutex<()>,
 }
 
 struct Outage {
+    /// Nobody asks before that.
     until: Instant,
     pause: Duration,
     why: String,
+    /// Nobody is there, so connections that are open are no better than new ones.
+    absent: bool,
 }
 
 /// What a connection's notifications are given to.
-pub(crate) type Hear = Box<dyn Fn(&str) + Send>;
+pub(crate) type Hear = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Connector {
     pub(crate) fn new(address: Address, schema: &str, patience: Duration) -> Result<Connector, OpenError> {
@@ -94,34 +114,20 @@ impl Connector {
             return Err(OpenError::SchemaName(schema.into()));
         }
         let tls = Tls::new(&address.tls).map_err(|error| OpenError::Encryption(error.to_string()))?;
+        let passwords = address.passfile.as_deref().map(Passfile::read).transpose()?;
         let config = address.config;
-        Ok(Connector { config, tls, schema: schema.into(), patience, outage: Mutex::new(None) })
-    }
-
-    /// Host and port, as people write them.
-    fn place(&self) -> String {
-        let hosts = self.config.get_hosts().iter().map(|host| match host {
-            tokio_postgres::config::Host::Tcp(host) => host.clone(),
-            tokio_postgres::config::Host::Unix(path) => path.display().to_string(),
-        });
-        let addresses = self.config.get_hostaddrs().iter().map(ToString::to_string);
-        let mut names: Vec<String> = hosts.collect();
-        if names.is_empty() {
-            names = addresses.collect();
-        }
-        let ports = self.config.get_ports();
-        let port = |index: usize| ports.get(index).or(ports.first()).copied().unwrap_or(5432);
-        let places: Vec<_> =
-            names.iter().enumerate().map(|(index, name)| format!("{name}:{}", port(index))).collect();
-        places.join(",")
-    }
-
-    fn user(&self) -> String {
-        self.config.get_user().unwrap_or_default().to_owned()
-    }
-
-    fn database(&self) -> String {
-        self.config.get_dbname().or(self.config.get_user()).unwrap_or_default().to_owned()
+        let user = config.get_user().unwrap_or_default().to_owned();
+        Ok(Connector {
+            hosts: Hosts::new(&config, passwords.as_ref()),
+            database: config.get_dbname().unwrap_or(&user).to_owned(),
+            user,
+            tls,
+            schema: schema.into(),
+            patience,
+            outage: Mutex::new(None),
+            made: Mutex::new(Instant::now()),
+            doubting: tokio::sync::Mutex::new(()),
+        })
     }
 
     /// The channel on which commits are told.
@@ -131,52 +137,129 @@ impl Connector {
 
     /// A connection, or at once the reason of the last failure while that is fresh.
     pub(crate) async fn connect(&self) -> Result<Connection, Fault> {
-        if let Some(outage) = self.outage.lock().as_ref().filter(|outage| Instant::now() < outage.until) {
+        self.is_worth_asking(|_| true)?;
+        self.connect_now(None).await.map_err(|error| Fault::Away(error.to_string()))
+    }
+
+    /// To be asked before a connection is used that is open: it does not help where nobody is at its other end.
+    pub(crate) fn is_heard(&self) -> Result<(), Fault> {
+        self.is_worth_asking(|outage| outage.absent)
+    }
+
+    /// While the database is away, one caller at a time finds out whether it is back; the others need not wait for that.
+    fn is_worth_asking(&self, concerns: impl Fn(&Outage) -> bool) -> Result<(), Fault> {
+        let mut outage = self.outage.lock();
+        let Some(outage) = outage.as_mut().filter(|outage| concerns(outage)) else { return Ok(()) };
+        if Instant::now() < outage.until {
             return Err(Fault::Away(outage.why.clone()));
         }
-        self.connect_now(None).await.map_err(|error| Fault::Away(error.to_string()))
+        outage.until = Instant::now() + self.limit();
+        Ok(())
+    }
+
+    /// What a host may take for a connection.
+    fn limit(&self) -> Duration {
+        self.patience + HANDSHAKE
     }
 
     /// A connection, however often that has failed lately. For those that keep a pace of their own.
     pub(crate) async fn connect_now(&self, hear: Option<Hear>) -> Result<Connection, OpenError> {
-        self.connect_within(self.patience + HANDSHAKE, hear).await
-    }
-
-    /// The first connection: nobody waits for an answer to a call, so a slow database may take its time.
-    pub(crate) async fn first(&self) -> Result<Connection, OpenError> {
-        self.connect_within(self.patience.max(FIRST), None).await
-    }
-
-    async fn connect_within(&self, limit: Duration, hear: Option<Hear>) -> Result<Connection, OpenError> {
-        let attempt = match timeout(limit, self.attempt(hear)).await {
-            Ok(attempt) => attempt,
-            Err(_) => Err(OpenError::Unreachable { place: self.place(), why: "it does not answer".into() }),
-        };
-        let mut outage = self.outage.lock();
+        let attempt = self.connect_within(self.limit(), hear).await;
         match &attempt {
-            Ok(_) => {
-                if outage.take().is_some() {
-                    tracing::info!(database = %self.place(), "the database is back");
-                }
-            }
+            Ok(_) => self.is_there(),
             Err(error) => {
+                let mut outage = self.outage.lock();
                 if outage.is_none() {
                     tracing::warn!(%error, "the database is away; trying again until it is back");
                 }
                 let pause =
                     outage.as_ref().map_or(FIRST_PAUSE, |outage| (outage.pause * 2).min(LONGEST_PAUSE));
-                *outage = Some(Outage { until: Instant::now() + pause, pause, why: error.to_string() });
+                let absent = error.is_absence();
+                *outage =
+                    Some(Outage { until: Instant::now() + pause, pause, why: error.to_string(), absent });
             }
         }
         attempt
     }
 
-    async fn attempt(&self, hear: Option<Hear>) -> Result<Connection, OpenError> {
-        let (client, mut driver) =
-            self.config.connect(self.tls.clone()).await.map_err(|error| self.explain(&error))?;
+    /// The first connection: nobody waits for an answer to a call, so a slow database may take its time. How it went is
+    /// said by whoever opens the store, and by nobody else.
+    pub(crate) async fn first(&self) -> Result<Connection, OpenError> {
+        // Of several, one that takes long is one to pass by.
+        let limit = if self.hosts.count() > 1 { self.limit() } else { self.patience.max(FIRST) };
+        self.connect_within(limit, None).await
+    }
+
+    fn is_absent(&self) -> bool {
+        self.outage.lock().as_ref().is_some_and(|outage| outage.absent)
+    }
+
+    fn is_there(&self) {
+        *self.made.lock() = Instant::now();
+        if self.outage.lock().take().is_some() {
+            tracing::info!(database = %self.hosts.places(), "the database is back");
+        }
+    }
+
+    /// Waits for an answer: for as long as it may take, and no longer than until it is clear that none will come.
+    pub(crate) async fn answered<T>(
+        &self,
+        may_take: Duration,
+        work: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, Fault> {
+        let answer = tokio::select! {
+            answer = work => answer,
+            () = self.silence() => Err(Fault::Silent),
+            () = tokio::time::sleep(may_take) => Err(Fault::Silent),
+        };
+        if answer.is_ok() && self.is_absent() {
+            self.is_there();
+        }
+        answer
+    }
+
+    /// Resolves when nobody is known to be there. A question that takes long may be a large one, or stand in
+    /// line: whether anybody is there at all is told by a new connection.
+    async fn silence(&self) {
+        loop {
+            tokio::time::sleep(DOUBT).await;
+            let _one = self.doubting.lock().await;
+            if self.is_absent() {
+                return;
+            }
+            let known = self.made.lock().elapsed() < DOUBT;
+            if !known && self.connect_now(None).await.is_err_and(|error| error.is_absence()) {
+                return;
+            }
+        }
+    }
+
+    /// Each host in turn. If none will do, the reason is that of the first that had more to say than that it is not there.
+    async fn connect_within(&self, limit: Duration, hear: Option<Hear>) -> Result<Connection, OpenError> {
+        let mut why: Option<OpenError> = None;
+        for (index, host) in self.hosts.in_turn() {
+            let attempt = match timeout(limit, self.attempt(host, hear.clone())).await {
+                Ok(attempt) => attempt,
+                Err(_) => Err(OpenError::Silent { place: host.place.clone() }),
+            };
+            match attempt {
+                Ok(connection) => {
+                    self.hosts.is_good(index);
+                    return Ok(connection);
+                }
+                Err(error) if why.as_ref().is_none_or(OpenError::is_absence) => why = Some(error),
+                Err(_) => {}
+            }
+        }
+        Err(why.unwrap_or(OpenError::Address(AddressError::NoHost)))
+    }
+
+    async fn attempt(&self, host: &Host, hear: Option<Hear>) -> Result<Connection, OpenError> {
+        let explain = |error: tokio_postgres::Error| self.explain(&host.place, &error);
+        let (client, mut driver) = host.config.connect(self.tls.clone()).await.map_err(explain)?;
         let version = driver.parameter("server_version").unwrap_or("of unknown version").to_owned();
         if major(&version).is_none_or(|major| major < OLDEST) {
-            return Err(OpenError::TooOld { place: self.place(), found: version });
+            return Err(OpenError::TooOld { place: host.place.clone(), found: version });
         }
         let driving = tokio::spawn(async move {
             loop {
@@ -197,21 +280,24 @@ impl Connector {
             }
         });
         let driver = AbortOnDropHandle::new(driving);
-        client.batch_execute(&self.session()).await.map_err(|error| self.explain(&error))?;
+        client.batch_execute(&self.session()).await.map_err(explain)?;
         let statements = Sql::ALL.iter().map(|_| OnceCell::new()).collect();
         Ok(Connection { client, statements, driver })
     }
 
     /// What is set for a connection. Every statement here is answered from an index, so plans that think otherwise
     /// (of tables whose statistics are old) are ruled out, and none is made twice. A replica that stands still in
-    /// the middle of a transaction must not stop the others. What the server does not know is left out.
+    /// the middle of a transaction must not stop the others. Limits that somebody set for the user or the database are
+    /// for others: how long we wait is decided where we wait. What the server does not know is left out.
     fn session(&self) -> String {
         format!(
             "SET search_path TO {schema};
              SELECT set_config(name, wanted.setting, false) FROM pg_settings JOIN (VALUES
                ('enable_seqscan', 'off'), ('enable_bitmapscan', 'off'), ('enable_hashjoin', 'off'),
                ('enable_mergejoin', 'off'), ('jit', 'off'), ('plan_cache_mode', 'force_generic_plan'),
-               ('idle_in_transaction_session_timeout', '5000'), ('default_transaction_isolation', 'read committed')
+               ('idle_in_transaction_session_timeout', '5000'), ('idle_session_timeout', '0'),
+               ('lock_timeout', '0'), ('statement_timeout', '0'), ('transaction_timeout', '0'),
+               ('default_transaction_isolation', 'read committed')
              ) AS wanted (name, setting) USING (name);
              SELECT set_config(name, 'on', false) FROM pg_settings
              WHERE name = 'synchronous_commit' AND setting = 'off';",
@@ -220,8 +306,8 @@ impl Connector {
     }
 
     /// A sentence for whoever set the address.
-    pub(crate) fn explain(&self, error: &tokio_postgres::Error) -> OpenError {
-        let (place, why) = (self.place(), fault::words(error));
+    fn explain(&self, place: &str, error: &tokio_postgres::Error) -> OpenError {
+        let (place, why) = (place.to_owned(), fault::words(error));
         let denied = || {
             use std::error::Error;
             let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
@@ -229,22 +315,22 @@ impl Connector {
         };
         match error.code() {
             Some(code) if code.code().starts_with("28") => {
-                OpenError::Credentials { place, user: self.user(), why }
+                OpenError::Credentials { place, user: self.user.clone(), why }
             }
             Some(&SqlState::INVALID_CATALOG_NAME) => {
-                OpenError::NoDatabase { place, database: self.database() }
+                OpenError::NoDatabase { place, database: self.database.clone() }
             }
             Some(&SqlState::INSUFFICIENT_PRIVILEGE) => OpenError::Rights {
-                user: self.user(),
+                user: self.user.clone(),
                 schema: self.schema.clone(),
-                database: self.database(),
+                database: self.database.clone(),
                 why,
             },
             Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => OpenError::ReadOnly { place },
             Some(&SqlState::DISK_FULL) => OpenError::DiskFull { place },
             Some(_) => OpenError::Failed { place, why },
             None if error.to_string().contains("authentication") || why.contains("password") => {
-                OpenError::Credentials { place, user: self.user(), why }
+                OpenError::Credentials { place, user: self.user.clone(), why }
             }
             // The driver's way to say that the host is not writable.
             None if denied() && why.contains("does not allow writes") => OpenError::ReadOnly { place },
@@ -254,8 +340,10 @@ impl Connector {
 
     pub(crate) fn explain_fault(&self, fault: Fault) -> OpenError {
         match fault {
-            Fault::Database(error) => self.explain(&error),
-            other => OpenError::Failed { place: self.place(), why: StoreError::from(other).to_string() },
+            Fault::Database(error) => self.explain(&self.hosts.places(), &error),
+            other => {
+                OpenError::Failed { place: self.hosts.places(), why: StoreError::from(other).to_string() }
+            }
         }
     }
 

@@ -69,11 +69,11 @@ impl Fault {
 
 fn loses_connection(error: &tokio_postgres::Error) -> bool {
     match error.code() {
-        // Class 08 is the connection's own; class 57P is the server's going down; the last is for whoever stood still
-        // in the middle of a transaction.
+        // Class 08 is the connection's own; class 57P is the server's going down; the last are for whoever stood still
+        // in the middle of a transaction, or took too long for it.
         Some(code) => {
             let code = code.code();
-            code.starts_with("08") || code.starts_with("57P") || code == "25P03"
+            code.starts_with("08") || code.starts_with("57P") || ["25P03", "25P04"].contains(&code)
         }
         // Neither the database's own words nor ours about a row: the way there.
         None => error.is_closed() || caused_by_io(error),
@@ -94,7 +94,7 @@ fn caused_by_io(error: &tokio_postgres::Error) -> bool {
 /// What passes by itself or by the care of whoever runs the database.
 fn unavailable(error: &tokio_postgres::Error) -> Option<&'static str> {
     // By classes of SQLSTATE, most precise first.
-    const REASONS: [(&str, &str); 12] = [
+    const REASONS: [(&str, &str); 15] = [
         ("53100", "the database's disk is full"),
         ("53200", "the database is out of memory"),
         ("53300", "the database takes no more connections"),
@@ -103,6 +103,9 @@ fn unavailable(error: &tokio_postgres::Error) -> Option<&'static str> {
         ("42501", "the database refuses us the right to do this"),
         ("28", "the database does not let us in"),
         ("3D000", "the database does not exist"),
+        ("55P03", "what is to be written is locked by somebody else"),
+        ("25P03", "the database gave up on a transaction that stood still"),
+        ("25P04", "the database gave up on a transaction that took too long"),
         ("57014", "the database gave up on a statement that took too long"),
         ("57P", "the database is going down or coming up"),
         ("58", "the database's disk failed"),

@@ -5,7 +5,6 @@
 
 use store::codec::{integer, number};
 use store::{Revision, TenantId};
-use tokio::time::timeout;
 use tokio_postgres::Row;
 
 use crate::batch::Post;
@@ -38,7 +37,7 @@ impl Postgres {
                 };
                 seat.connection.end(done.await).await
             };
-            let done = timeout(LONG, work).await.unwrap_or(Err(Fault::Silent));
+            let done = self.connector().answered(LONG, work).await;
             match seat.leave(done) {
                 Err(fault) if fault.is_collision() && tried < TRIES => {}
                 Err(fault) if fault.is_lost() => return Err(lost_in_a_change()),

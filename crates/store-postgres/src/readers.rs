@@ -122,10 +122,7 @@ impl Readers {
             Effort::Few => SHORT,
             Effort::Many => LONG,
         };
-        let answer = match timeout(wait, connection.query(sql, parameters)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Fault::Silent),
-        };
+        let answer = self.connector.answered(wait, connection.query(sql, parameters)).await;
         if matches!(&answer, Err(fault) if fault.spoils_connection()) {
             let mut held = slot.connection.lock().await;
             if held.as_ref().is_some_and(|held| Arc::ptr_eq(held, &connection)) {
@@ -138,6 +135,7 @@ impl Readers {
     async fn connection(&self, slot: &Slot) -> Result<Arc<Connection>, Fault> {
         let mut held = slot.connection.lock().await;
         if let Some(connection) = held.as_ref().filter(|connection| !connection.is_closed()) {
+            self.connector.is_heard()?;
             return Ok(connection.clone());
         }
         *held = None;
@@ -150,7 +148,7 @@ impl Readers {
             // A database that takes no more connections still serves those it has.
             Err(fault) => {
                 drop(held);
-                self.any_connection().ok_or(fault)
+                self.any_connection().filter(|_| self.connector.is_heard().is_ok()).ok_or(fault)
             }
         }
     }

@@ -148,10 +148,19 @@ async fn upgrade(connector: &Connector, connection: &Connection) -> Result<(), F
     // Another process may have done it while we waited.
     let found = layout(connector, connection).await?;
     if found == 0 {
+        // Who only owns the schema may not even ask for it to be made.
+        let there = connection
+            .ask(
+                "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1::text)",
+                &[(schema, Type::TEXT)],
+            )
+            .await?;
+        if !there.try_get::<_, bool>(0)? {
+            connection.run(&format!("CREATE SCHEMA {schema}")).await?;
+        }
         connection
             .run(&format!(
-                "CREATE SCHEMA IF NOT EXISTS {schema};
-                 CREATE TABLE {schema}.migration (version bigint PRIMARY KEY, applied timestamptz NOT NULL);"
+                "CREATE TABLE {schema}.migration (version bigint PRIMARY KEY, applied timestamptz NOT NULL)"
             ))
             .await?;
     }

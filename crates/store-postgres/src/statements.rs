@@ -158,6 +158,10 @@ statements! {
     EnterWriter = "INSERT INTO writer (id, batch, seen) VALUES ($1, 0, now()) ON CONFLICT (id) DO NOTHING";
     LockTenants = "SELECT id, revision FROM tenant WHERE id = ANY($1::bigint[]) AND state = 0
                    ORDER BY id FOR NO KEY UPDATE";
+    /// Those that nobody else holds.
+    TryTenants = "SELECT id, revision FROM tenant WHERE id = ANY($1::bigint[]) AND state = 0
+                  ORDER BY id FOR NO KEY UPDATE SKIP LOCKED";
+    LivingTenants = "SELECT id FROM tenant WHERE id = ANY($1::bigint[]) AND state = 0";
     ReadKeys = "SELECT x.line, e.created, e.modified, e.value
                 FROM unnest($1::bigint[], $2::bytea[]) WITH ORDINALITY AS x (tenant, key, line)
                 JOIN entry e ON e.tenant = x.tenant AND e.key = x.key";

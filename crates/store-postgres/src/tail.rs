@@ -99,7 +99,7 @@ async fn listen(connector: Arc<Connector>, own: i64, told: watch::Sender<u64>, l
     let mut pause = FIRST_PAUSE;
     loop {
         let (told, own) = (told.clone(), own.clone());
-        let hear: Hear = Box::new(move |payload: &str| {
+        let hear: Hear = Arc::new(move |payload: &str| {
             let Some((sender, position)) = payload.split_once(' ') else { return };
             let Ok(position) = position.parse::<u64>() else { return };
             if sender != own {

@@ -2,8 +2,11 @@
 //!
 //! Two trips to the database per batch. The first locks the tenants and reads the keys; the second brings everything
 //! and commits. Between them [`batch`](crate::batch) decides who is refused.
+//!
+//! A tenant that somebody else holds for long holds up nobody but itself: what is to be written to it is put by and tried
+//! again with each batch, in its order, while the others go on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,14 +30,27 @@ const WAITING: usize = 1024;
 /// A batch of more than this helps nobody: each waits for the slowest.
 const LARGEST_BATCH: usize = 512;
 const HEAVIEST_BATCH: usize = 8 << 20;
+/// Of what waits for tenants that somebody else holds, a batch tries so much at most, to have room for others.
+const PUT_BY: usize = LARGEST_BATCH / 2;
 /// How long the database may take for one trip of a batch.
 const TRIP: Duration = Duration::from_secs(10);
+/// How long a batch waits for tenants that somebody else holds, before it goes on without them. Another replica holds one
+/// for a commit, and there may be several in line.
+const LOCK: Duration = Duration::from_millis(500);
+/// Between attempts to get hold of them, if there is nothing else to write.
+const RETRY: Duration = Duration::from_millis(20);
+/// So often they are waited for again, though there is something else to write: who only looks whether they are free may
+/// never meet them so.
+const INSIST: Duration = Duration::from_secs(2);
+/// What could not be written for so long is not, and its caller is told.
+const LOCKED: Duration = Duration::from_secs(10);
 /// Between questions about the end of a transaction whose connection was lost.
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) struct Request {
     transaction: Transaction,
     answer: oneshot::Sender<Result<Revision, StoreError>>,
+    came: Instant,
 }
 
 /// Where callers hand in what is to be written.
@@ -50,7 +66,7 @@ impl Writer {
         let closed = || StoreError::Unavailable("the store is closed".into());
         let send = self.0.lock().clone().ok_or_else(closed)?;
         let (answer, wait) = oneshot::channel();
-        send.send(Request { transaction, answer }).await.map_err(|_| closed())?;
+        send.send(Request { transaction, answer, came: Instant::now() }).await.map_err(|_| closed())?;
         wait.await.map_err(|_| closed())?
     }
 
@@ -72,7 +88,14 @@ pub(crate) struct Desk {
     /// The last batch this process has tried to commit.
     batch: i64,
     patience: Duration,
+    /// Tenants that somebody else held at the last attempt.
+    busy: HashSet<TenantId>,
+    /// When such were last waited for.
+    insisted: Instant,
 }
+
+/// What became of each transaction; nothing of those whose tenants somebody else holds.
+type Results = Vec<Option<Result<Revision, StoreError>>>;
 
 /// How an attempt to commit ended.
 enum Attempt {
@@ -93,13 +116,44 @@ impl Desk {
         patience: Duration,
     ) -> Desk {
         let channel = connector.channel();
-        Desk { connector, connection: None, tail, partitions, id, channel, batch: 0, patience }
+        let (busy, insisted) = (HashSet::new(), Instant::now());
+        Desk {
+            connector,
+            connection: None,
+            tail,
+            partitions,
+            id,
+            channel,
+            batch: 0,
+            patience,
+            busy,
+            insisted,
+        }
     }
 
     async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
-        while let Some(first) = requests.recv().await {
-            let mut weight = first.transaction.weight;
-            let mut batch = vec![first];
+        // What waits for tenants that somebody else holds, at most [`PUT_BY`].
+        let mut put_by: Vec<Request> = Vec::new();
+        loop {
+            let first = if put_by.is_empty() {
+                match requests.recv().await {
+                    Some(first) => Some(first),
+                    None => return,
+                }
+            } else {
+                match timeout(RETRY, requests.recv()).await {
+                    Ok(None) => {
+                        tokio::time::sleep(RETRY).await;
+                        None
+                    }
+                    first => first.unwrap_or(None),
+                }
+            };
+            let others = first.iter().any(|first| !self.is_busy(&first.transaction));
+            let mut weight = first.as_ref().map_or(0, |first| first.transaction.weight);
+            // In front of what came later.
+            let mut batch = std::mem::take(&mut put_by);
+            batch.extend(first);
             while batch.len() < LARGEST_BATCH
                 && weight < HEAVIEST_BATCH
                 && let Ok(next) = requests.try_recv()
@@ -107,30 +161,48 @@ impl Desk {
                 weight += next.transaction.weight;
                 batch.push(next);
             }
-            self.commit(batch).await;
+            if !others || self.insisted.elapsed() >= INSIST {
+                self.insisted = Instant::now();
+                self.busy.clear();
+            }
+            let left = self.commit(batch).await;
+            let (waiting, late) = left.into_iter().partition(|request| request.came.elapsed() < LOCKED);
+            put_by = waiting;
+            put_by.splice(PUT_BY.min(put_by.len()).., []).chain(late).for_each(|request: Request| {
+                let why = "somebody else holds the tenant in the database";
+                let _ = request.answer.send(Err(StoreError::Unavailable(why.into())));
+            });
+            if put_by.is_empty() {
+                self.busy.clear();
+            }
         }
     }
 
-    async fn commit(&mut self, batch: Vec<Request>) {
+    fn is_busy(&self, transaction: &Transaction) -> bool {
+        transaction.tenants().any(|tenant| self.busy.contains(&tenant))
+    }
+
+    /// Returns what could not be tried, in its order.
+    async fn commit(&mut self, batch: Vec<Request>) -> Vec<Request> {
         let transactions: Vec<&Transaction> = batch.iter().map(|request| &request.transaction).collect();
         match self.carry_through(&transactions).await {
-            Ok(results) => {
-                for (request, result) in batch.into_iter().zip(results) {
-                    // The caller may have gone; what it asked for is done all the same.
-                    let _ = request.answer.send(result);
-                }
-            }
+            Ok(results) => answer(batch, results),
             // Something about one of them that only the database knows: each for itself.
             Err(fault)
                 if batch.len() > 1 && matches!(fault, Fault::Database(_)) && !fault.is_unavailable() =>
             {
+                let mut left: Vec<Request> = Vec::new();
                 for request in batch {
+                    // Not before what came before it.
+                    if left.iter().any(|one| one.transaction.tenant == request.transaction.tenant) {
+                        left.push(request);
+                        continue;
+                    }
                     let alone = self.carry_through(&[&request.transaction]).await;
-                    let result = alone.map_err(StoreError::from).and_then(|mut results| {
-                        results.pop().unwrap_or_else(|| Err(StoreError::Failed("no answer".into())))
-                    });
-                    let _ = request.answer.send(result);
+                    let results = alone.unwrap_or_else(|fault| vec![Some(Err(fault.into()))]);
+                    left.extend(answer(vec![request], results));
                 }
+                left
             }
             Err(fault) => {
                 let error = StoreError::from(fault);
@@ -142,21 +214,25 @@ impl Desk {
                     };
                     let _ = request.answer.send(Err(same));
                 }
+                Vec::new()
             }
         }
     }
 
     /// Tries until it is done, it is clear that it cannot be, or patience ends.
-    async fn carry_through(
-        &mut self,
-        transactions: &[&Transaction],
-    ) -> Result<Vec<Result<Revision, StoreError>>, Fault> {
+    async fn carry_through(&mut self, transactions: &[&Transaction]) -> Result<Results, Fault> {
         let until = Instant::now() + self.patience;
         loop {
             let fault = match self.attempt(transactions).await {
-                Attempt::Done(plan, position) => return Ok(self.publish(plan, position).await),
+                Attempt::Done(plan, position) => {
+                    let results = self.publish(plan, position).await;
+                    return Ok(self.each(transactions, results));
+                }
                 Attempt::Unknown(plan) => match self.settle(until).await {
-                    Some(true) => return Ok(self.publish_unheard(plan)),
+                    Some(true) => {
+                        let results = self.publish_unheard(plan);
+                        return Ok(self.each(transactions, results));
+                    }
                     Some(false) => Fault::Away("the database was lost in the middle of a commit".into()),
                     None => {
                         let why = "the connection to the database was lost during a commit; it may have happened, or not";
@@ -170,6 +246,10 @@ impl Desk {
                 // The log has no partition for these positions yet.
                 let lines = transactions.iter().map(|transaction| transaction.steps.len() as u64).sum();
                 self.partitions.make(lines).await?;
+            } else if fault.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
+                // Without those that somebody else holds, whichever they are.
+                self.busy = transactions.iter().flat_map(|of| of.tenants()).collect();
+                continue;
             } else if !fault.is_collision() && !fault.is_lost() && !matches!(fault, Fault::Away(_)) {
                 return Err(fault);
             } else if !fault.is_collision() {
@@ -181,30 +261,46 @@ impl Desk {
         }
     }
 
+    /// Results of all, of those that were tried.
+    fn each(&self, transactions: &[&Transaction], tried: Vec<Result<Revision, StoreError>>) -> Results {
+        let mut tried = tried.into_iter();
+        transactions.iter().map(|of| if self.is_busy(of) { None } else { tried.next() }).collect()
+    }
+
     async fn attempt(&mut self, transactions: &[&Transaction]) -> Attempt {
         let connection = match self.connection.take().filter(|connection| !connection.is_closed()) {
-            Some(connection) => connection,
+            Some(connection) => match self.connector.is_heard() {
+                Ok(()) => connection,
+                Err(fault) => {
+                    self.connection = Some(connection);
+                    return Attempt::Failed(fault);
+                }
+            },
             None => match self.connect().await {
                 Ok(connection) => connection,
                 Err(fault) => return Attempt::Failed(fault),
             },
         };
-        let held = match within(self.lock_and_read(&connection, transactions)).await {
-            Ok(held) => held,
+        let held = match self.within(self.lock_and_read(&connection, transactions)).await {
+            Ok((held, busy)) => {
+                self.busy = busy;
+                held
+            }
             Err(fault) => {
                 self.undo(connection, &fault).await;
                 return Attempt::Failed(fault);
             }
         };
-        let plan = Plan::new(transactions, &held);
+        let tried: Vec<&Transaction> = transactions.iter().filter(|of| !self.is_busy(of)).copied().collect();
+        let plan = Plan::new(&tried, &held);
         if plan.lines.is_empty() {
-            if within(connection.run("ROLLBACK")).await.is_ok() {
+            if self.within(connection.run("ROLLBACK")).await.is_ok() {
                 self.connection = Some(connection);
             }
             return Attempt::Done(plan, None);
         }
         self.batch += 1;
-        match within(self.apply(&connection, &plan)).await {
+        match self.within(self.apply(&connection, &plan)).await {
             Ok(position) => {
                 self.connection = Some(connection);
                 Attempt::Done(plan, Some(position))
@@ -217,11 +313,22 @@ impl Desk {
         }
     }
 
+    async fn within<T>(&self, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        self.connector.answered(TRIP, work).await
+    }
+
     async fn connect(&self) -> Result<Connection, Fault> {
         let connection = self.connector.connect().await?;
-        within(async {
+        self.within(async {
             connection.query(Sql::EnterWriter, &[&self.id]).await?;
-            for sql in [Sql::LockWriter, Sql::LockTenants, Sql::ReadKeys, Sql::Apply] {
+            for sql in [
+                Sql::LockWriter,
+                Sql::LockTenants,
+                Sql::TryTenants,
+                Sql::LivingTenants,
+                Sql::ReadKeys,
+                Sql::Apply,
+            ] {
                 connection.prepare(sql).await?;
             }
             Ok(())
@@ -233,20 +340,23 @@ impl Desk {
     /// Keeps the connection if it can still be used.
     async fn undo(&mut self, connection: Connection, fault: &Fault) {
         let usable = !fault.spoils_connection() && !matches!(fault, Fault::Away(_));
-        if usable && within(connection.run("ROLLBACK")).await.is_ok() {
+        if usable && self.within(connection.run("ROLLBACK")).await.is_ok() {
             self.connection = Some(connection);
         }
     }
 
-    /// The first trip.
+    /// The first trip. Tenants that somebody else held at the last attempt are not waited for, the others for a moment.
+    /// With what is held, those that are not to be had.
     async fn lock_and_read(
         &self,
         connection: &Connection,
         transactions: &[&Transaction],
-    ) -> Result<Held, Fault> {
-        let ids: BTreeSet<i64> =
-            transactions.iter().flat_map(|of| of.tenants()).map(|tenant| integer(tenant.0)).collect();
-        let ids: Vec<i64> = ids.into_iter().collect();
+    ) -> Result<(Held, HashSet<TenantId>), Fault> {
+        let ids: BTreeSet<TenantId> = transactions.iter().flat_map(|of| of.tenants()).collect();
+        let (tried, awaited): (Vec<TenantId>, Vec<TenantId>) =
+            ids.into_iter().partition(|tenant| self.busy.contains(tenant));
+        let integers = |ids: &[TenantId]| ids.iter().map(|tenant| integer(tenant.0)).collect::<Vec<i64>>();
+        let (tried, awaited) = (integers(&tried), integers(&awaited));
         let mut places: Vec<(TenantId, &[u8])> = transactions.iter().flat_map(|of| of.places()).collect();
         places.sort_unstable();
         places.dedup();
@@ -254,23 +364,54 @@ impl Desk {
         let keys: Vec<&[u8]> = places.iter().map(|(_, key)| *key).collect();
         // In one flight: the database takes them one after the other, and reads the keys when the tenants are
         // locked, with eyes of that moment.
-        let (of_writer, of_tenants, of_keys): (Parameters<'_>, Parameters<'_>, Parameters<'_>) =
-            (&[&self.id], &[&ids], &[&tenants, &keys]);
-        let (begun, writer, locked, read) = futures::join!(
+        let (of_writer, of_awaited, of_tried, of_keys): (
+            Parameters<'_>,
+            Parameters<'_>,
+            Parameters<'_>,
+            Parameters<'_>,
+        ) = (&[&self.id], &[&awaited], &[&tried], &[&tenants, &keys]);
+        let limit = format!("SET LOCAL lock_timeout = {}", LOCK.as_millis());
+        let trying = async {
+            if tried.is_empty() {
+                return Ok((Vec::new(), Vec::new()));
+            }
+            let (got, living) = futures::join!(
+                connection.query(Sql::TryTenants, of_tried),
+                connection.query(Sql::LivingTenants, of_tried),
+            );
+            Ok::<_, Fault>((got?, living?))
+        };
+        let (begun, writer, limited, locked, unlimited, others, read) = futures::join!(
             connection.begin(),
             connection.query(Sql::LockWriter, of_writer),
-            connection.query(Sql::LockTenants, of_tenants),
+            connection.run(&limit),
+            connection.query(Sql::LockTenants, of_awaited),
+            // Commits stand in line for longer.
+            connection.run("SET LOCAL lock_timeout = 0"),
+            trying,
             connection.query(Sql::ReadKeys, of_keys),
         );
         begun?;
-        let (writer, locked, read) = (writer?, locked?, read?);
+        let writer = writer?;
+        limited?;
+        let locked = locked?;
+        unlimited?;
+        let (got, living) = others?;
+        let read = read?;
         if writer.is_empty() {
             // Forgotten, after a day without a write. A new connection enters it again.
             return Err(Fault::Away("the writer was forgotten".into()));
         }
         let mut held = Held::default();
-        for row in locked {
-            held.revisions.insert(TenantId(number(row.try_get(0)?)), revision(&row, 1)?);
+        for row in locked.iter().chain(&got) {
+            held.revisions.insert(TenantId(number(row.try_get(0)?)), revision(row, 1)?);
+        }
+        let mut busy = HashSet::new();
+        for row in living {
+            let tenant = TenantId(number(row.try_get(0)?));
+            if !held.revisions.contains_key(&tenant) {
+                busy.insert(tenant);
+            }
         }
         for row in read {
             let line = usize::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0);
@@ -279,7 +420,7 @@ impl Desk {
                 Stored { created: revision(&row, 1)?, modified: revision(&row, 2)?, value: bytes(&row, 3)? };
             held.entries.insert((*tenant, key.to_vec()), stored);
         }
-        Ok(held)
+        Ok((held, busy))
     }
 
     /// The second trip.
@@ -420,9 +561,15 @@ impl Desk {
     }
 }
 
-async fn within<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-    match timeout(TRIP, work).await {
-        Ok(done) => done,
-        Err(_) => Err(Fault::Silent),
+/// Tells everyone their result. Returns those who have none, in their order.
+fn answer(batch: Vec<Request>, results: Results) -> Vec<Request> {
+    let mut left = Vec::new();
+    for (request, result) in batch.into_iter().zip(results) {
+        match result {
+            // The caller may have gone; what it asked for is done all the same.
+            Some(result) => _ = request.answer.send(result),
+            None => left.push(request),
+        }
     }
+    left
 }

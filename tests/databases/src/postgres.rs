@@ -206,6 +206,15 @@ impl Server {
         }
     }
 
+    /// `STOP` or `CONT`, to all of it.
+    pub fn signal(&self, signal: &str) {
+        let postmaster = self.postmaster.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Some(child) = postmaster.as_ref() else { return };
+        let all = [vec![child.id().to_string()], children_of(child.id())].concat();
+        // One that has just ended is no fault.
+        let _ = Command::new("kill").arg(format!("-{signal}")).args(all).stderr(Stdio::null()).status();
+    }
+
     /// Transactions so far, of everybody; a statement that stands alone is one.
     pub fn transactions(&self) -> u64 {
         let asked = as_account(&programs().join("psql"))

@@ -38,6 +38,15 @@ async fn who_is_not_let_in_is_told_why() {
     assert!(matches!(refused(&without, &schema, &["hangar"]).await, OpenError::Credentials { .. }));
     let elsewhere = url.replace("/postgres", "/nowhere");
     refused(&elsewhere, &schema, &["\"nowhere\" does not exist"]).await;
+    refused(&format!("{without}?passfile=/no/such"), &schema, &["/no/such", "passfile"]).await;
+    let passwords = server.file("passwords", &format!("127.0.0.1:{port}:postgres:*:{PASSWORD}\n"));
+    let in_a_file = format!("{without}?passfile={}", passwords.display());
+    let mode = |bits| std::os::unix::fs::PermissionsExt::from_mode(bits);
+    std::fs::set_permissions(&passwords, mode(0o644)).unwrap();
+    refused(&in_a_file, &schema, &["passfile", "others may read it"]).await;
+    std::fs::set_permissions(&passwords, mode(0o600)).unwrap();
+    let read = Options { schema: fresh_schema(), ..Options::default() };
+    Postgres::open(&in_a_file, read).await.unwrap().close().await;
     let free = StdListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     assert!(matches!(
         refused(&server.url_by(free), &schema, &["cannot be reached", "127.0.0.1"]).await,
@@ -70,6 +79,34 @@ async fn who_may_not_is_told_what_to_grant() {
     server.run("GRANT CREATE ON DATABASE postgres TO guest").await;
     let options = Options { schema: "guests".into(), ..Options::default() };
     Postgres::open(&guest, options).await.unwrap().close().await;
+    // So is a schema of one's own.
+    server
+        .run("REVOKE CREATE ON DATABASE postgres FROM guest; CREATE SCHEMA theirs AUTHORIZATION guest")
+        .await;
+    let options = Options { schema: "theirs".into(), ..Options::default() };
+    Postgres::open(&guest, options).await.unwrap().close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_that_are_no_use_are_passed_by() {
+    let server = Server::shared();
+    // Takes connections, and says nothing.
+    let silent = StdListener::bind("127.0.0.1:0").unwrap();
+    let closed = StdListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let others = format!("127.0.0.1:{},127.0.0.1:{closed}", silent.local_addr().unwrap().port());
+    let url = server.url();
+    let address = url.replace("@127.0.0.1", &format!("@{others},127.0.0.1"));
+    let options = Options { schema: fresh_schema(), ..Options::default() };
+    let store = Postgres::open(&address, options).await.unwrap();
+    // The one that was good is asked first from then on.
+    let began = std::time::Instant::now();
+    let tenant = store.create_tenant("t", bytes::Bytes::new(), vec![]).await.unwrap().id;
+    store.write(tenant, vec![crate::replicas::put("a", store::Expect::Any, "1")]).await.unwrap();
+    assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());
+    store.close().await;
+    // Who is there and says no has more to say than those who are not.
+    let wrong = address.replace(&PASSWORD.replace(' ', "%20"), "wrong-password");
+    refused(&wrong, "hangar", &["does not let user \"hangar\" in"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

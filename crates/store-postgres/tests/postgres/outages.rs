@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -12,7 +12,7 @@ use store_postgres::{Options, Postgres};
 
 use crate::proxy::Proxy;
 use crate::replicas::{key, put};
-use crate::server::Server;
+use crate::server::{Server, Sql};
 
 async fn open(url: &str) -> Arc<Postgres> {
     let (progress_interval, patience) = (Duration::from_millis(100), Duration::from_secs(3));
@@ -231,4 +231,105 @@ async fn a_commit_whose_answer_is_lost_is_found_out_about() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_database_is_noticed_in_seconds_and_then_known_to_all() {
+    let server = Server::new(&["fsync=off"]);
+    // The patience of the product.
+    let store = Arc::new(Postgres::open(&server.url(), Options::default()).await.unwrap());
+    let tenant = store.create_tenant("t", Bytes::new(), vec![]).await.unwrap().id;
+    store.write(tenant, vec![put("a", Expect::Any, "1")]).await.unwrap();
+    // All connections for reads are in use.
+    let a = key("a");
+    futures::future::join_all((0..32).map(|_| store.get(tenant, &a))).await;
+    for round in 0..2 {
+        server.signal("STOP");
+        for call in 0..6 {
+            let began = Instant::now();
+            let reads = futures::future::join_all((0..12).map(|_| store.get(tenant, &a)));
+            let value = format!("{round}");
+            let (reads, write) =
+                futures::join!(reads, store.write(tenant, vec![put("a", Expect::Any, &value)]));
+            let took = began.elapsed();
+            assert!(reads.iter().all(|read| matches!(read, Err(StoreError::Unavailable(_)))), "{reads:?}");
+            assert!(matches!(write, Err(StoreError::Unavailable(_))), "{write:?}");
+            // What was on its way is found out about, for a second, once it is known that nobody is there.
+            assert!(took < Duration::from_millis(4800), "call {call} of round {round} took {took:?}");
+        }
+        server.signal("CONT");
+        let back = Instant::now();
+        while store.write(tenant, vec![put("b", Expect::Any, "2")]).await.is_err() {
+            assert!(back.elapsed() < Duration::from_secs(20), "it never came back");
+        }
+        while store.get(tenant, &key("b")).await.is_err() {
+            assert!(back.elapsed() < Duration::from_secs(20), "it never came back");
+        }
+    }
+}
+
+/// A transaction of somebody else, until it is dropped.
+async fn hold(server: &Server, sql: &str) -> (tokio_postgres::Client, tokio::task::JoinHandle<()>) {
+    let (client, driver) = tokio_postgres::connect(&server.url(), tokio_postgres::NoTls).await.unwrap();
+    let driver = tokio::spawn(async move { driver.await.unwrap() });
+    client.batch_execute(&format!("BEGIN; {sql}")).await.unwrap();
+    (client, driver)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_somebody_holds_holds_up_nobody_else() {
+    let server = Server::new(&["fsync=off"]);
+    let store = open(&server.url()).await;
+    let held = store.create_tenant("held", Bytes::new(), vec![]).await.unwrap().id;
+    let free = store.create_tenant("free", Bytes::new(), vec![]).await.unwrap().id;
+    let (client, driver) =
+        hold(&server, &format!("SELECT 1 FROM hangar.tenant WHERE id = {held} FOR UPDATE")).await;
+    let mut waiting = Vec::new();
+    for index in 0..5 {
+        let store = store.clone();
+        let write = async move { store.write(held, vec![put("a", Expect::Any, &index.to_string())]).await };
+        waiting.push(tokio::spawn(write));
+        // In this order.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for index in 0..50 {
+        let began = Instant::now();
+        store.write(free, vec![put("a", Expect::Any, &index.to_string())]).await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(2), "write {index} took {:?}", began.elapsed());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(waiting.iter().all(|write| !write.is_finished()), "what is held was written");
+    drop(client);
+    driver.await.unwrap();
+    let mut revisions = Vec::new();
+    for write in waiting {
+        revisions.push(write.await.unwrap().unwrap());
+    }
+    assert!(revisions.is_sorted_by(|a, b| a < b), "{revisions:?}");
+    assert_eq!(store.get(held, &key("a")).await.unwrap().unwrap().value, "4");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_set_for_the_role_is_not_for_us() {
+    let server = Server::new(&["fsync=off"]);
+    server
+        .run(
+            "ALTER ROLE hangar SET lock_timeout = '10ms';
+             ALTER ROLE hangar SET statement_timeout = '100ms';
+             ALTER ROLE hangar SET idle_session_timeout = '100ms'",
+        )
+        .await;
+    let store = open(&server.url()).await;
+    let tenant = store.create_tenant("t", Bytes::new(), vec![]).await.unwrap().id;
+    let (client, driver) = hold(&server, "SELECT 1 FROM hangar.directory FOR UPDATE").await;
+    let updating = {
+        let store = store.clone();
+        tokio::spawn(async move { store.update_tenant(tenant, Bytes::from("new")).await })
+    };
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(!updating.is_finished(), "it did not wait");
+    drop(client);
+    driver.await.unwrap();
+    updating.await.unwrap().unwrap();
+    assert_eq!(store.tenant("t").await.unwrap().unwrap().record, "new");
 }
