@@ -227,8 +227,11 @@ impl Connector {
             if self.is_absent() {
                 return;
             }
-            let known = self.made.lock().elapsed() < DOUBT;
-            if !known && self.connect_now(None).await.is_err_and(|error| error.is_absence()) {
+            if self.made.lock().elapsed() < DOUBT {
+                continue;
+            }
+            // In a box: every question carries this with it, and hardly any comes here.
+            if Box::pin(self.connect_now(None)).await.is_err_and(|error| error.is_absence()) {
                 return;
             }
         }

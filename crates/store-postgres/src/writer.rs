@@ -281,7 +281,8 @@ impl Desk {
                 Err(fault) => return Attempt::Failed(fault),
             },
         };
-        let held = match self.within(self.lock_and_read(&connection, transactions)).await {
+        let reading = Box::pin(self.lock_and_read(&connection, transactions));
+        let held = match self.within(reading).await {
             Ok((held, busy)) => {
                 self.busy = busy;
                 held
