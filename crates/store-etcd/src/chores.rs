@@ -34,7 +34,7 @@ type Makings = HashMap<TenantId, (u64, Instant)>;
 pub(crate) async fn run(engine: Arc<Engine>) {
     let mut ticks = tokio::time::interval(engine.options.compaction_interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let (mut makings, mut compacted) = (Makings::new(), 0);
+    let (mut makings, mut compacted, mut failing) = (Makings::new(), 0, false);
     loop {
         let removal_only = tokio::select! {
             _ = ticks.tick() => false,
@@ -52,8 +52,14 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             }
             Ok::<_, StoreError>(())
         };
-        if let Err(error) = done.await {
-            tracing::debug!(%error, "housekeeping goes on later");
+        match done.await {
+            Ok(()) => failing = false,
+            Err(error) if failing => tracing::debug!(%error, "housekeeping still fails"),
+            // Once, and not every time it is tried: without it, etcd fills up.
+            Err(error) => {
+                failing = true;
+                tracing::warn!(%error, "housekeeping of the store on etcd fails; it is tried again until it works");
+            }
         }
     }
 }
