@@ -11,6 +11,7 @@ use objects::{CompactString, Value};
 use parking_lot::Mutex;
 use store::Key;
 
+use crate::aside::Place;
 use crate::event::Event;
 use crate::fleet::{Fleet, FleetError, Identity};
 
@@ -92,6 +93,7 @@ pub struct Context {
     pub(crate) control_plane: CompactString,
     pub(crate) fleet: Arc<dyn Fleet>,
     pub(crate) more: Mutex<Triggers>,
+    pub(crate) place: Place,
 }
 
 impl Context {
@@ -109,6 +111,17 @@ impl Context {
     /// All objects of a kind, in one namespace or (empty) in all.
     pub async fn list(&self, kind: &str, namespace: &str) -> Result<Vec<Value>, Error> {
         Ok(self.fleet.list(&self.control_plane, kind, namespace).await?)
+    }
+
+    /// Waits for something foreign that may take its time. If it does, others have the worker meanwhile; the key itself
+    /// stays taken. `behind` names what is waited for, such as an account.
+    pub async fn aside<T>(&self, behind: &str, call: impl Future<Output = T>) -> T {
+        self.place.aside(behind, call).await
+    }
+
+    /// Whether as many wait behind the same already as may: who would be one more should come later.
+    pub fn is_crowded(&self, behind: &str) -> bool {
+        self.place.is_crowded(behind)
     }
 
     /// More work in the same control plane for the same controller, queued when this reconcile has ended well.

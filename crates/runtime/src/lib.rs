@@ -12,6 +12,7 @@
 //!
 //! Not here: what is to be done (see `controllers`).
 
+mod aside;
 mod controller;
 mod cursor;
 mod election;
@@ -26,6 +27,7 @@ mod remote;
 mod run;
 mod shard;
 
+pub use aside::Bounds;
 pub use controller::{Context, Controller, Error, Kinds, News, Next, Request, Triggers};
 pub use cursor::{Cursor, Parked};
 pub use election::{Candidate, Leadership};

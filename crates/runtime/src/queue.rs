@@ -241,6 +241,23 @@ impl Queue {
         self.line_up(&plane.clone());
     }
 
+    /// A key that is being reconciled waits for something slow: others have its worker meanwhile. It is still not given
+    /// to anybody else.
+    pub fn leave(&mut self, item: &Item) {
+        let plane = &item.request.control_plane;
+        if let Some(line) = self.lines.get_mut(plane) {
+            line.running = line.running.saturating_sub(1);
+        }
+        self.running = self.running.saturating_sub(1);
+        self.line_up(plane);
+    }
+
+    /// What it waited for has come.
+    pub fn return_to(&mut self, item: &Item) {
+        self.lines.entry(item.request.control_plane.clone()).or_default().running += 1;
+        self.running += 1;
+    }
+
     /// Every key, and when it is due.
     pub fn all(&self, now: Instant) -> impl Iterator<Item = (&Item, Duration)> {
         self.entries.iter().map(move |(item, entry)| match entry.place {

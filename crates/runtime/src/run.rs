@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::aside::{self, Aside, Move};
 use crate::controller::{Context, Controller, Error, Kinds, Next, Triggers};
 use crate::cursor::{Cursor, LISTED, Parked};
 use crate::event::{Event, Told};
@@ -30,6 +31,8 @@ pub struct Options {
     /// writes in one go.
     pub workers: usize,
     pub share: usize,
+    /// Reconciles that may wait for something slow without a worker.
+    pub aside: aside::Bounds,
     /// Keys that may wait for a worker; with more, changes wait in the fleet's log.
     pub keys: usize,
     /// Keys of one control plane that may wait for a worker. With more, they are forgotten and found again by
@@ -48,6 +51,7 @@ impl Default for Options {
         Options {
             workers: 128,
             share: 32,
+            aside: aside::Bounds::default(),
             keys: 100_000,
             line: 10_000,
             swept_keys: 2_000,
@@ -81,10 +85,10 @@ struct Member {
     identity: Identity,
 }
 
-#[derive(Default)]
 struct Shared {
     metrics: Metrics,
     depth: Mutex<QueueDepth>,
+    aside: Arc<Aside>,
 }
 
 /// Asks a running runtime for things, and looks at it.
@@ -149,7 +153,8 @@ impl Runtime {
         let counters = controllers.iter().map(|member| ControllerMetrics::new(member.controller.name()));
         let metrics = Metrics { controllers: counters.collect(), ..Metrics::default() };
         let (asking, requests) = mpsc::channel(SWEEPS);
-        let shared = Arc::new(Shared { metrics, depth: Mutex::default() });
+        let aside = Arc::new(Aside::new(options.aside));
+        let shared = Arc::new(Shared { metrics, depth: Mutex::default(), aside });
         Runtime { fleet, controllers, options, shared, requests, asking }
     }
 
@@ -339,6 +344,7 @@ impl Loop {
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => self.ended(ended.ok()),
+                () = self.shared.aside.moved() => self.move_aside(),
                 events = next(&mut self.feed), if room => self.changed(events)?,
                 Some(item) = self.news.next(), if room && !self.news.is_empty() => {
                     self.add(item, self.read, Duration::ZERO, Instant::now());
@@ -359,6 +365,23 @@ impl Loop {
             {
                 tracing::warn!(%error, "changes cannot be followed");
                 self.reopen = Some(Instant::now() + PAUSE);
+            }
+        }
+    }
+
+    /// Reconciles that wait for something slow give their workers to others. Those that come back are let in at once:
+    /// nothing new begins while they are too many.
+    fn move_aside(&mut self) {
+        for step in self.shared.aside.moves() {
+            match step {
+                Move::Left(item) => {
+                    self.reconciles = self.reconciles.saturating_sub(1);
+                    self.queue.leave(&item);
+                }
+                Move::Returned(item) => {
+                    self.reconciles += 1;
+                    self.queue.return_to(&item);
+                }
             }
         }
     }
@@ -389,9 +412,11 @@ impl Loop {
     }
 
     fn ended(&mut self, ended: Option<Ended>) {
+        // Who has ended has come back before.
+        self.move_aside();
         match ended {
             Some(Ended::Reconciled { item, outcome, more }) => {
-                self.reconciles -= 1;
+                self.reconciles = self.reconciles.saturating_sub(1);
                 let now = Instant::now();
                 // What follows from a change is done when that change is.
                 let since = self.queue.since(&item).unwrap_or(self.read);
@@ -558,7 +583,7 @@ async fn next_found(sweep: &mut Option<Sweep>) -> Option<Result<Event, FleetErro
 
 async fn reconcile(fleet: Arc<dyn Fleet>, member: Member, shared: Arc<Shared>, item: Arc<Item>) -> Ended {
     let began = Instant::now();
-    let attempt = AssertUnwindSafe(attempt(&fleet, &member, &item)).catch_unwind().await;
+    let attempt = AssertUnwindSafe(attempt(&fleet, &member, &shared, &item)).catch_unwind().await;
     let (request, name) = (&item.request, member.controller.name());
     let (outcome, more) = match attempt {
         Ok(Ok((next, more))) => (Some(next), more),
@@ -583,7 +608,12 @@ async fn reconcile(fleet: Arc<dyn Fleet>, member: Member, shared: Arc<Shared>, i
     Ended::Reconciled { item, outcome, more }
 }
 
-async fn attempt(fleet: &Arc<dyn Fleet>, member: &Member, item: &Item) -> Result<(Next, Triggers), Error> {
+async fn attempt(
+    fleet: &Arc<dyn Fleet>,
+    member: &Member,
+    shared: &Shared,
+    item: &Arc<Item>,
+) -> Result<(Next, Triggers), Error> {
     let context = Context {
         now: jiff::Timestamp::now(),
         client: OnceLock::new(),
@@ -591,6 +621,7 @@ async fn attempt(fleet: &Arc<dyn Fleet>, member: &Member, item: &Item) -> Result
         control_plane: item.request.control_plane.clone(),
         fleet: fleet.clone(),
         more: Mutex::default(),
+        place: aside::Place::new(&shared.aside, item),
     };
     let next = member.controller.reconcile(&context, &item.request).await?;
     Ok((next, context.more.into_inner()))

@@ -161,6 +161,15 @@ impl Controller for Arc<Scribe> {
                 Ok(Next::Done)
             }
             "later" if tries <= 1 => Ok(Next::After(Duration::from_secs(3_600))),
+            name if name.starts_with("hangs") => {
+                let account = name.split(' ').nth(1).unwrap_or_default();
+                if context.is_crowded(account) {
+                    self.running.fetch_sub(1, Ordering::SeqCst);
+                    return Ok(Next::After(Duration::from_secs(10)));
+                }
+                context.aside(account, self.gate.notified()).await;
+                Ok(Next::Done)
+            }
             name if name.starts_with("slow") => {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 Ok(Next::Done)
@@ -270,6 +279,66 @@ async fn workers_are_bounded_and_a_noisy_control_plane_waits_for_itself() {
     assert_eq!(scene.done().len(), 51);
     assert!(scene.scribe.most.load(Ordering::SeqCst) <= 4);
     assert_eq!(scene.handle.depth(), QueueDepth::default());
+}
+
+/// Calls that hang keep nobody else from working: not elsewhere, and not behind another account.
+#[tokio::test(start_paused = true)]
+async fn what_hangs_gives_its_worker_to_others() {
+    let scene = Scene::new(FakeFleet::new(), Options::default()).await;
+    let planes = ["a", "b", "c", "d", "e"];
+    for index in 0..200 {
+        planes.iter().for_each(|plane| scene.fleet.change(plane, format!("hangs sick {index}")));
+    }
+    scene.pass(5_000).await;
+    let running = scene.scribe.running.load(Ordering::SeqCst);
+    let (bounds, share) = (aside::Bounds::default(), Options::default().share);
+    assert!((planes.len() * bounds.behind..=planes.len() * (bounds.behind + share)).contains(&running));
+    assert_eq!(scene.handle.depth().running, 0, "none of them has a worker");
+    for plane in ["a", "f"] {
+        scene.fleet.change(plane, "well");
+        scene.pass(1).await;
+        assert_eq!(scene.done().pop(), Some(format!("{plane}/well")));
+    }
+    // What is at it already is not begun a second time.
+    for index in 0..200 {
+        scene.fleet.change("a", format!("hangs sick {index}"));
+    }
+    scene.pass(5_000).await;
+    assert_eq!(scene.scribe.running.load(Ordering::SeqCst), running);
+    for _ in 0..10 {
+        scene.scribe.gate.notify_waiters();
+        scene.pass(11_000).await;
+    }
+    let mut done = scene.done();
+    done.sort_unstable();
+    done.dedup();
+    assert_eq!(done.len(), planes.len() * 200 + 2, "each in its time");
+    assert_eq!(scene.handle.depth(), QueueDepth::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_that_hangs_everywhere_leaves_room_for_others() {
+    let bounds = aside::Bounds { behind: 4, plane: 10, all: 20 };
+    let options = Options { workers: 4, share: 2, aside: bounds, ..Options::default() };
+    let scene = Scene::new(FakeFleet::new(), options).await;
+    for index in 0..100 {
+        scene.fleet.change("a", format!("hangs {index}"));
+    }
+    scene.pass(30_000).await;
+    let running = scene.scribe.running.load(Ordering::SeqCst);
+    assert!((10..=12).contains(&running), "{running}");
+    for index in 0..100 {
+        ["b", "c", "d"].iter().for_each(|plane| scene.fleet.change(plane, format!("hangs {index}")));
+    }
+    scene.pass(30_000).await;
+    let running = scene.scribe.running.load(Ordering::SeqCst);
+    assert!((20..=40).contains(&running), "{running}");
+    scene.fleet.change("e", "well");
+    scene.pass(1).await;
+    assert_eq!(scene.done(), ["e/well"]);
+    // A stop does not wait for them longer than for others, and they are not forgotten.
+    let cursor = scene.end().await.unwrap();
+    assert_eq!(cursor.parked.len(), 400);
 }
 
 #[tokio::test(start_paused = true)]
