@@ -14,6 +14,7 @@ use runtime::{Change, Context, Controller, Error, Event, Fleet, Key, Kinds, Next
 
 use crate::applied::Applied;
 use crate::driver::Driver;
+use crate::events::Recorder;
 use crate::failure::Failure;
 use crate::intent;
 use crate::limits::Limits;
@@ -83,6 +84,7 @@ pub(crate) struct Shared<D: Driver> {
     pub limits: Arc<Limits>,
     pub metrics: Arc<Metrics>,
     dependants: Dependants,
+    pub events: Recorder,
     /// Who refers to what, by control plane and by namespace or kind.
     pub referring: Cache<(CompactString, CompactString), Arc<Referring>>,
     seen: Cache<(CompactString, Key), Seen>,
@@ -137,8 +139,8 @@ impl<D: Driver> Engine<D> {
     /// Limits and metrics are shared by the engines of all drivers.
     pub fn new(driver: Arc<D>, settings: Settings, limits: Arc<Limits>, metrics: Arc<Metrics>) -> Engine<D> {
         let (dependants, seen) = (Dependants::default(), Cache::new(SEEN));
-        let referring = Cache::new(REFERRING);
-        Engine(Arc::new(Shared { driver, settings, limits, metrics, dependants, referring, seen }))
+        let (referring, events) = (Cache::new(REFERRING), Recorder::default());
+        Engine(Arc::new(Shared { driver, settings, limits, metrics, events, dependants, referring, seen }))
     }
 
     pub fn driver(&self) -> &Arc<D> {

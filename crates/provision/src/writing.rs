@@ -25,6 +25,10 @@ impl Place {
         Place { collection, name: meta::name(object).to_owned() }
     }
 
+    pub fn in_collection(collection: &str, name: &str) -> Place {
+        Place { collection: collection.to_owned(), name: name.to_owned() }
+    }
+
     fn path(&self, subresource: &str) -> String {
         let slash = if subresource.is_empty() { "" } else { "/" };
         format!("{}/{}{slash}{subresource}", self.collection, self.name)

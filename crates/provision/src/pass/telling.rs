@@ -8,7 +8,7 @@ use runtime::Next;
 use super::{Pass, Step, Stop};
 use crate::dialect::{Look, Report, Verdict};
 use crate::driver::Driver;
-use crate::events::{self, Severity};
+use crate::events::Severity;
 use crate::failure::Failure;
 use crate::machine::State;
 
@@ -19,7 +19,8 @@ impl<D: Driver> Pass<'_, D> {
     pub(super) async fn event(&self, severity: Severity, reason: &str, message: &str) {
         if let Some(client) = self.client {
             let message = self.secrets.redact(message);
-            events::record(client, &self.object, severity, reason, &message, self.now).await;
+            let events = &self.engine.events;
+            events.record(client, &self.object, severity, reason, &message, self.now).await;
         }
     }
 

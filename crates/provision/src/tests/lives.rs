@@ -45,6 +45,21 @@ async fn made_changed_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_happens_again_is_counted() {
+    let f = Fixture::new().await;
+    f.make(TOKENS, "one", json!({}), json!({"size": 1})).await;
+    for size in 2..5 {
+        f.synced(TOKENS, "one").await;
+        f.edit(TOKENS, "one", json!({"size": size})).await;
+    }
+    f.synced(TOKENS, "one").await;
+    let mut events = f.list("events").await;
+    events.retain(|event| event["reason"] == "Updated");
+    assert_eq!(events.len(), 1, "{events:#?}");
+    assert_eq!(events[0]["count"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_settled_is_left_alone() {
     let f = Fixture::new().await;
     f.make(TOKENS, "calm", json!({}), json!({"size": 3})).await;
