@@ -244,7 +244,8 @@ impl Serving {
             }
             runtime.run(stop.clone()).await
         });
-        let ended = futures::future::try_join_all(running).await.map(drop);
+        let running = futures::future::try_join_all(running);
+        let ended = self.pool.until_ended(stop.cancelled(), running).await.map(drop);
         telling.abort();
         self.pool.close();
         ended

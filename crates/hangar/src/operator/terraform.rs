@@ -90,7 +90,7 @@ pub async fn start(
                 }
             }
         });
-        let ended = runtime.run(stop).await;
+        let ended = pool.until_ended(stop.cancelled(), runtime.run(stop.clone())).await;
         telling.abort();
         pool.close();
         ended

@@ -59,7 +59,7 @@ async fn main() {
     // With flooding this is not the first line on its own; a lock makes it one.
     let handshake = format!("1|5|unix|{}|grpc|{}\n", path.display(), identity.announced());
     std::io::stdout().lock().write_all(handshake.as_bytes()).expect("a host");
-    let shelf = Arc::new(Shelf { directory: OnceLock::new(), fault });
+    let shelf = Arc::new(Shelf { directory: OnceLock::new(), fault, stopped: Default::default() });
     serve::serve(listener, identity, move |method, body| {
         let shelf = shelf.clone();
         async move { shelf.answer(&method, body).await }
@@ -71,6 +71,7 @@ async fn main() {
 pub struct Shelf {
     directory: OnceLock<PathBuf>,
     fault: String,
+    stopped: tokio::sync::Notify,
 }
 
 impl Shelf {
@@ -96,7 +97,12 @@ impl Shelf {
 
     async fn answer(&self, method: &str, body: Vec<u8>) -> Reply {
         let fault = self.last(method).or_else(|| self.fault_of(method));
+        if method == "Stop" {
+            self.stopped.notify_waiters();
+        }
         match fault.as_deref() {
+            Some("until-stopped") => self.stopped.notified().await,
+            Some("slow") => tokio::time::sleep(std::time::Duration::from_secs(3)).await,
             Some("hang") => std::future::pending::<()>().await,
             Some("die") => std::process::exit(42),
             Some("panic") => panic!("the shelf fell down"),

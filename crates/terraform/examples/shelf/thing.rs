@@ -276,6 +276,7 @@ fn apply(things: &Things, request: wire::ApplyRequest, ty: &Type, fault: Option<
     let planned = value(&request.planned_state, ty);
     let private = Bytes::from([request.planned_private.as_ref(), b"+applied"].concat());
     let refused = match (prior.is_null(), planned.is_null(), fault) {
+        (_, _, Some("until-stopped")) => Some("the shelf is closing"),
         (true, _, Some("refuse-create")) => Some("the shelf is full"),
         (_, true, Some("refuse-delete")) => Some("the shelf is high"),
         _ => None,

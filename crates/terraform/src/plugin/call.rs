@@ -50,8 +50,19 @@ impl Caller {
         self.ended.borrow().clone()
     }
 
-    fn client(&self) -> Grpc<Channel> {
-        Grpc::new(self.channel.clone()).max_decoding_message_size(self.limits.answer_bytes)
+    /// A client that can send. What fails here has not been sent.
+    async fn ready(&self, call: Call, time: Duration) -> Result<Grpc<Channel>, PluginError> {
+        let unsent = |status: String| PluginError::Unsent { call: call.name(), status };
+        if let Some(status) = self.ended() {
+            return Err(unsent(status));
+        }
+        let mut client = Grpc::new(self.channel.clone()).max_decoding_message_size(self.limits.answer_bytes);
+        match tokio::time::timeout(time, Box::pin(client.ready())).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(unsent(causes(&error))),
+            Err(_) => return Err(unsent(format!("not ready within {} seconds", time.as_secs()))),
+        }
+        Ok(client)
     }
 
     pub async fn unary<Q, A>(&self, call: Call, question: Q, time: Duration) -> Result<A, PluginError>
@@ -59,11 +70,10 @@ impl Caller {
         Q: prost::Message + Send + Sync + 'static,
         A: prost::Message + Default + Send + Sync + 'static,
     {
-        let mut client = self.client();
+        let mut client = self.ready(call, time).await?;
         let path = PathAndQuery::from_static(call.path(self.version));
         // On the heap: what tonic keeps of a call would be in every future around it.
         let asked = Box::pin(async move {
-            client.ready().await.map_err(|error| Status::unavailable(causes(&error)))?;
             client.unary(Request::new(question), path, ProstCodec::<Q, A>::default()).await
         });
         match tokio::time::timeout(time, asked).await {
@@ -83,10 +93,9 @@ impl Caller {
         Q: prost::Message + Send + Sync + 'static,
         A: prost::Message + Default + Send + Sync + 'static,
     {
-        let mut client = self.client();
+        let mut client = self.ready(call, time).await?;
         let path = PathAndQuery::from_static(call.path(self.version));
         let asked = Box::pin(async move {
-            client.ready().await.map_err(|error| Status::unavailable(causes(&error)))?;
             client.server_streaming(Request::new(question), path, ProstCodec::<Q, A>::default()).await
         });
         match tokio::time::timeout(time, asked).await {
@@ -99,6 +108,10 @@ impl Caller {
     /// What a failed call means.
     pub async fn explain(&self, call: Call, status: Status) -> PluginError {
         let call = call.name();
+        // The old connection was gone, and there was none to send it by.
+        if is_unconnected(&status) {
+            return PluginError::Unsent { call, status: self.ended().unwrap_or_else(|| causes(&status)) };
+        }
         let mut ended = self.ended.clone();
         let transport =
             status.source().is_some() || matches!(status.code(), Code::Unavailable | Code::Unknown);
@@ -126,6 +139,17 @@ impl Caller {
             }
         }
     }
+}
+
+fn is_unconnected(status: &Status) -> bool {
+    let mut next = status.source();
+    while let Some(cause) = next {
+        if cause.is::<tonic::ConnectError>() {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
 }
 
 /// An error with what is behind it, in one line.

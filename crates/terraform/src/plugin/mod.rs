@@ -83,6 +83,9 @@ pub enum PluginError {
     Unsupported { call: &'static str },
     #[error("the provider did not answer {call} within {} seconds", .after.as_secs())]
     TimedOut { call: &'static str, after: Duration },
+    /// Nothing of the call has reached it.
+    #[error("the provider was not there for {call} ({status})")]
+    Unsent { call: &'static str, status: String },
     #[error("the provider ended during {call} ({status})")]
     Died { call: &'static str, status: String },
     #[error("the provider answered {call} with more than {most} bytes")]
@@ -104,6 +107,6 @@ pub enum PluginError {
 impl PluginError {
     /// The process is of no more use to anybody.
     pub fn is_fatal(&self) -> bool {
-        matches!(self, PluginError::TimedOut { .. } | PluginError::Died { .. })
+        matches!(self, PluginError::TimedOut { .. } | PluginError::Died { .. } | PluginError::Unsent { .. })
     }
 }

@@ -26,6 +26,8 @@ use crate::value::Value;
 /// After the first failure, doubled with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// For calls that are under way when the server is to end: most need no more.
+const GRACE: Duration = Duration::from_secs(3);
 /// Configurations whose failures are remembered.
 const REMEMBERED: usize = 4_096;
 /// Binaries whose schemas are kept.
@@ -241,9 +243,41 @@ impl Pool {
         self.shared.failures.remove(&lease.slot.key);
     }
 
+    pub fn limits(&self) -> &Limits {
+        &self.shared.settings.limits
+    }
+
     /// How many processes there are at the moment.
     pub fn running(&self) -> usize {
         self.shared.state.lock().slots.len()
+    }
+
+    /// Does what uses the pool, until `stop` and until it has ended. Providers that are still at it a moment after the
+    /// stop are asked to give up, so that they tell what became of it while there is somebody to note it.
+    pub async fn until_ended<T>(&self, stop: impl Future<Output = ()>, work: impl Future<Output = T>) -> T {
+        let mut work = Box::pin(work);
+        let interrupted = async {
+            stop.await;
+            tokio::time::sleep(GRACE).await;
+            self.interrupt();
+        };
+        tokio::select! {
+            done = &mut work => return done,
+            () = interrupted => {}
+        }
+        work.await
+    }
+
+    fn interrupt(&self) {
+        let running = self.shared.state.lock();
+        let used = running.slots.values().filter(|slot| Arc::strong_count(slot) > 1);
+        for provider in used.filter_map(|slot| slot.provider.get().cloned()) {
+            tokio::spawn(async move {
+                if let Err(error) = provider.stop().await {
+                    tracing::warn!(%error, "a provider that is at work cannot be asked to stop");
+                }
+            });
+        }
     }
 
     /// Stops what nobody uses at the moment; for the end of the server.

@@ -150,6 +150,21 @@ async fn in_the_middle_of_a_call() {
     .await;
 }
 
+/// What was never sent was never done: only what may have reached the provider is in doubt.
+#[tokio::test]
+async fn before_a_call_is_sent() {
+    let world = World::new();
+    let lease = world.lease().await;
+    let (config, planned) = plan(&lease, &State::none(), simple()).await.unwrap();
+    let process = lease.process_id().unwrap().to_string();
+    assert!(std::process::Command::new("kill").args(["-9", &process]).status().unwrap().success());
+    // Its end is noticed sooner or later; a call that comes before that finds no connection, or loses it.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let error = lease.apply(THING, &State::none(), &planned, &config, None).await.unwrap_err();
+    assert!(matches!(error, PluginError::Unsent { .. }) && error.is_fatal(), "{error}");
+    assert!(world.things().is_empty());
+}
+
 /// A panic in one call of a provider on tokio or in Go's server ends that call, or the process; never us.
 #[tokio::test]
 async fn a_panic() {

@@ -31,6 +31,8 @@ pub struct Plane {
     server: Arc<Server>,
     fleet: Arc<InProcessFleet>,
     client: kube::Client,
+    /// How long the engine waits for a driver that does not say itself how long that may be.
+    pub patience: Duration,
     running: Option<(CancellationToken, JoinHandle<()>)>,
     _directory: TempDir,
 }
@@ -77,14 +79,16 @@ impl Plane {
         let fleet = Arc::new(InProcessFleet::with_cursor(server.clone(), "_clouds"));
         let identity = Identity::administrator("admin", "test");
         let client = fleet.client("a", &identity);
+        let patience = Settings::new(&[9; 32]).patience;
         let mut plane =
-            Plane { world, registry, server, fleet, client, running: None, _directory: directory };
+            Plane { world, registry, server, fleet, client, patience, running: None, _directory: directory };
         plane.start();
         plane
     }
 
     pub fn start(&mut self) {
-        let settings = Settings { interval: Duration::from_secs(3_600), ..Settings::new(&[9; 32]) };
+        let (interval, patience) = (Duration::from_secs(3_600), self.patience);
+        let settings = Settings { interval, patience, ..Settings::new(&[9; 32]) };
         let driver = Terraform::new(self.registry.clone(), self.world.pool.clone(), &[5; 32]).unwrap();
         let engine = Engine::new(
             Arc::new(driver),
@@ -124,8 +128,8 @@ impl Plane {
         });
         let stop = CancellationToken::new();
         let task = tokio::spawn({
-            let stop = stop.clone();
-            async move { runtime.run(stop).await.unwrap() }
+            let (stop, pool) = (stop.clone(), self.world.pool.clone());
+            async move { pool.until_ended(stop.cancelled(), runtime.run(stop.clone())).await.unwrap() }
         });
         self.running = Some((stop, task));
     }
@@ -136,6 +140,25 @@ impl Plane {
             task.abort();
             let _ = task.await;
         }
+    }
+
+    /// As our process ends when it is told to.
+    pub async fn stop(&mut self) {
+        if let Some((stop, task)) = self.running.take() {
+            stop.cancel();
+            task.await.unwrap();
+        }
+    }
+
+    /// How often the shelf was asked for a change.
+    pub fn applies(&self) -> usize {
+        let calls = std::fs::read_to_string(self.world.cloud.path().join("calls")).unwrap_or_default();
+        calls.lines().filter(|call| *call == "ApplyResourceChange").count()
+    }
+
+    /// Writes an object as a manifest has it, and nothing else of it.
+    pub async fn replace(&self, kind: &str, name: &str, object: Json) -> Json {
+        self.send(Method::PUT, &Self::path(kind, name), &object).await.unwrap()
     }
 
     /// Calls that the shelf was asked since its file of them was last emptied.
