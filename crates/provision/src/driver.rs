@@ -234,6 +234,12 @@ pub trait Driver: Send + Sync + 'static {
         vec!["secrets".into(), "configmaps".into()]
     }
 
+    /// Keys of Secrets that the driver writes what it learns into. Who reads such a Secret by [`Reader::get_inputs`] does
+    /// not look again when only these change.
+    fn written_keys(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The kinds that are served now, as they are stored. If they change while running, tell the engine by
     /// [`runtime::Handle::kinds_changed`].
     fn kinds(&self) -> Vec<CompactString>;

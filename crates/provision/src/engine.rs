@@ -23,7 +23,7 @@ use crate::pass::Pass;
 use crate::pass::order::Referring;
 use crate::plan::{Preview, guard};
 use crate::policies;
-use crate::reading::{Dependants, FleetSource, Reader};
+use crate::reading::{Dependants, FleetSource, Interest, Reader};
 use crate::secrets::FingerprintKey;
 
 /// What holds for all objects that say nothing else.
@@ -99,6 +99,8 @@ struct Seen {
     /// Of everything that others may refer to.
     content: u64,
     intent: Open,
+    /// Of what a Secret holds that we do not write.
+    inputs: u64,
 }
 
 /// Whether an intent is open.
@@ -180,9 +182,9 @@ impl<D: Driver> Engine<D> {
         if event.change != Change::Updated {
             return true;
         }
-        let after = seen(now);
+        let after = self.seen(now);
         let before = match event.previous() {
-            Some(previous) => Some(seen(previous)),
+            Some(previous) => Some(self.seen(previous)),
             None => self.0.seen.get(&(event.control_plane.clone(), event.key.clone())),
         };
         let Some(before) = before else { return true };
@@ -193,20 +195,39 @@ impl<D: Driver> Engine<D> {
     }
 
     /// Whether a change of an object matters to those that refer to it.
-    fn wakes(&self, event: &Event, now: &Value) -> bool {
-        if event.change != Change::Updated {
-            return true;
+    fn wakes(&self, event: &Event, now: &Value, interest: Interest) -> bool {
+        let written = self.0.driver.written_keys();
+        match (event.change, interest) {
+            (Change::Updated, _) => {}
+            (Change::Created, Interest::Inputs) => return inputs(now, written).next().is_some(),
+            _ => return true,
         }
         let before = match event.previous() {
-            Some(previous) => Some(seen(previous).content),
-            None => {
-                self.0.seen.get(&(event.control_plane.clone(), event.key.clone())).map(|seen| seen.content)
-            }
+            Some(previous) => Some(self.seen(previous)),
+            None => self.0.seen.get(&(event.control_plane.clone(), event.key.clone())),
         };
         let dependable =
             |object| self.0.driver.facts(&event.key.kind).map(|facts| facts.dialect.dependable(object));
-        before != Some(seen(now).content)
-            || event.previous().is_none_or(|before| dependable(before) != dependable(now))
+
+    fn seen(&self, object: &Value) -> Seen {
+        seen(object, self.0.driver.written_keys())
+    }
+}
+
+/// What a Secret holds that the driver did not write.
+fn inputs<'a>(
+    object: &'a Value,
+    written: &'static [&'static str],
+) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    let data = object.get("data").and_then(Value::as_object).into_iter().flatten();
+    data.filter(move |(key, _)| !written.contains(&key.as_str()))
+        match interest {
+            Interest::Inputs => before.inputs != self.seen(now).inputs,
+            Interest::All => {
+                before.content != self.seen(now).content
+                    || event.previous().is_none_or(|before| dependable(before) != dependable(now))
+            }
+        }
     }
 }
 
@@ -219,7 +240,7 @@ fn hash(parts: impl IntoIterator<Item = String>) -> u64 {
     hasher.finish()
 }
 
-fn seen(object: &Value) -> Seen {
+fn seen(object: &Value, written: &'static [&'static str]) -> Seen {
     let annotations = meta::map(object, "annotations").into_iter().flatten();
     let others = annotations.filter(|(name, _)| !OWN.contains(&name.as_str()));
     let others = others.map(|(name, value)| format!("{name}={value}"));
@@ -228,6 +249,7 @@ fn seen(object: &Value) -> Seen {
     let deleting = format!("deleting {}", meta::is_deleting(object));
     let own = |field: &&String| !matches!(field.as_str(), "metadata" | "status");
     let top = object.as_object().into_iter().flatten().filter(|(field, _)| own(field));
+        inputs: hash(inputs(object, written).map(|(key, value)| format!("{key}={value}"))),
     let top = top.map(|(field, value)| format!("{field}={value}"));
     let status = object.get("status").and_then(Value::as_object).into_iter().flatten();
     let status =
@@ -271,18 +293,21 @@ impl<D: Driver> Controller for Engine<D> {
         if served && self.0.settings.watched.contains(now) && self.concerns(event, now) {
             triggers.now(event.key.clone());
         }
-        if target && self.wakes(event, now) {
-            self.0
-                .dependants
-                .of(&event.control_plane, &event.key)
-                .into_iter()
-                .for_each(|key| triggers.now(key));
+        if target {
+            let (all, inputs) =
+                (self.wakes(event, now, Interest::All), self.wakes(event, now, Interest::Inputs));
+            let dependants = self.0.dependants.of(&event.control_plane, &event.key).into_iter();
+            let woken = dependants.filter(|(_, interest)| match interest {
+                Interest::All => all,
+                Interest::Inputs => inputs,
+            });
+            woken.for_each(|(key, _)| triggers.now(key));
         }
         if !event.tells_previous() {
             let key = (event.control_plane.clone(), event.key.clone());
             match event.change {
                 Change::Deleted => drop(self.0.seen.remove(&key)),
-                _ => self.0.seen.insert(key, seen(now)),
+                _ => self.0.seen.insert(key, self.seen(now)),
             }
         }
     }

@@ -48,6 +48,6 @@ pub use intent::{Action, Intent};
 pub use limits::{LimitKey, Limits, Pace};
 pub use metrics::Metrics;
 pub use plan::{Change, Plan, Preview};
-pub use reading::{Dependants, Reader};
+pub use reading::{Dependants, Interest, Reader};
 pub use review::Reviewing;
 pub use secrets::Secrets;

@@ -4,7 +4,7 @@
 //! the two. The notes are a bounded index in memory: what is dropped from it, or lost with the process, costs time
 //! (until the next look), never truth.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -26,9 +26,17 @@ struct Target {
     key: Key,
 }
 
+/// What of an object matters to who reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Interest {
+    /// What others put into a Secret; not what the driver itself writes there ([`crate::Driver::written_keys`]).
+    Inputs,
+    All,
+}
+
 /// Who is to be woken by what.
 pub struct Dependants {
-    index: Cache<Target, Arc<Mutex<BTreeSet<Key>>>>,
+    index: Cache<Target, Arc<Mutex<BTreeMap<Key, Interest>>>>,
 }
 
 impl Default for Dependants {
@@ -38,18 +46,20 @@ impl Default for Dependants {
 }
 
 impl Dependants {
-    pub fn note(&self, control_plane: &str, target: Key, dependant: &Key) {
+    pub fn note(&self, control_plane: &str, target: Key, dependant: &Key, interest: Interest) {
         let target = Target { control_plane: control_plane.into(), key: target };
         let noted = self.index.get_or_insert_with(&target, || Ok::<_, ()>(Arc::default()));
         let Ok(noted) = noted else { return };
         let mut noted = noted.lock();
-        if noted.len() < DEPENDANTS {
-            noted.insert(dependant.clone());
+        if let Some(before) = noted.get_mut(dependant) {
+            *before = interest.max(*before);
+        } else if noted.len() < DEPENDANTS {
+            noted.insert(dependant.clone(), interest);
         }
     }
 
     /// Everybody who is noted under an object. Some may no longer care; they are woken in vain, and that is all.
-    pub fn of(&self, control_plane: &str, target: &Key) -> BTreeSet<Key> {
+    pub fn of(&self, control_plane: &str, target: &Key) -> BTreeMap<Key, Interest> {
         let target = Target { control_plane: control_plane.into(), key: target.clone() };
         self.index.get(&target).map(|noted| noted.lock().clone()).unwrap_or_default()
     }
@@ -127,14 +137,21 @@ impl<'a> Reader<'a> {
     /// An object that matters: when it comes, changes or goes, the object that this is read for is looked at again.
     pub async fn get(&self, kind: &str, namespace: &str, name: &str) -> Result<Option<Value>, Failure> {
         let key = Key::new(kind, namespace, name);
-        self.note(&key);
+        self.note(&key, Interest::All);
+        Ok(self.source.get(&key).await?)
+    }
+
+    /// A Secret that is written to as well: what the driver itself writes there wakes nobody who reads it so.
+    pub async fn get_inputs(&self, namespace: &str, name: &str) -> Result<Option<Value>, Failure> {
+        let key = Key::new("secrets", namespace, name);
+        self.note(&key, Interest::Inputs);
         Ok(self.source.get(&key).await?)
     }
 
     /// Has changes of an object wake the one that this is read for.
-    pub fn note(&self, key: &Key) {
+    pub fn note(&self, key: &Key, interest: Interest) {
         if let Some((dependants, dependant)) = self.noting {
-            dependants.note(self.control_plane, key.clone(), dependant);
+            dependants.note(self.control_plane, key.clone(), dependant, interest);
         }
     }
 
@@ -156,9 +173,9 @@ mod tests {
     #[test]
     fn dependants_are_of_one_control_plane() {
         let (dependants, secret) = (Dependants::default(), Key::new("secrets", "ns", "s"));
-        dependants.note("a", secret.clone(), &Key::new("things", "ns", "one"));
-        dependants.note("a", secret.clone(), &Key::new("things", "ns", "one"));
-        dependants.note("b", secret.clone(), &Key::new("things", "ns", "two"));
+        dependants.note("a", secret.clone(), &Key::new("things", "ns", "one"), Interest::All);
+        dependants.note("a", secret.clone(), &Key::new("things", "ns", "one"), Interest::All);
+        dependants.note("b", secret.clone(), &Key::new("things", "ns", "two"), Interest::All);
         assert!(dependants.is_target("a", &secret));
         assert_eq!(dependants.of("a", &secret).len(), 1);
         assert_eq!(dependants.of("b", &secret).len(), 1);

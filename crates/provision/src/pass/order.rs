@@ -13,6 +13,7 @@ use super::Pass;
 use crate::driver::Driver;
 use crate::failure::Failure;
 use crate::policies;
+use crate::reading::Interest;
 use crate::references;
 
 /// Objects that are followed to find a circle. One that is wider than this is left to the user's override.
@@ -61,7 +62,7 @@ impl<D: Driver> Pass<'_, D> {
         }
         let verb = if found.len() == 1 { "refers" } else { "refer" };
         // Woken when the first of them goes.
-        self.reader.note(first);
+        self.reader.note(first, Interest::All);
         Ok(Some(format!(
             "{} still {verb} to it; it goes after them, or at once with the annotation {}: any",
             names.join(", "),

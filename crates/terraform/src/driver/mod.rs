@@ -176,6 +176,10 @@ impl Driver for Terraform {
         self.registry.kinds()
     }
 
+    fn written_keys(&self) -> &'static [&'static str] {
+        &wanted::OUTPUTS
+    }
+
     fn known_kinds(&self) -> Vec<CompactString> {
         self.registry.all_kinds()
     }

@@ -7,11 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Secret as SecretObject;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use objects::{Value as Json, meta};
-use provision::{Failure, OperationType, Record};
+use provision::{Failure, Interest, OperationType, Record};
+use runtime::Key;
 use serde_json::json;
 
 use super::kept::owner;
-use super::wanted::{self, OUTPUTS, Secrets};
+use super::wanted::{self, OUTPUT_OF, OUTPUTS, Secrets};
 use super::{Configured, Looking};
 use crate::plugin::State;
 use crate::shape;
@@ -50,16 +51,20 @@ pub async fn secrets(subject: &Looking<'_>, state: &State, before: &Secrets) -> 
     let key = OUTPUTS[before.generation];
     let data = json!({key: STANDARD.encode(found.to_string())});
     let api: Api<SecretObject> = Api::namespaced(client.clone(), meta::namespace(subject.object));
-    let written = match &before.name {
+    let written = match &before.output_name {
         Some(name) => {
-            let patch = json!({"data": data});
+            let claim = wanted::claim(subject.object, &connection.type_name);
+            let patch = json!({"metadata": {"annotations": {OUTPUT_OF: claim}}, "data": data});
             api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await
         }
         None => make(&api, subject, &data).await,
     };
-    written
-        .map(drop)
-        .map_err(|error| Failure::recoverable(format!("the secret values cannot be kept: {error}")))
+    let written = written
+        .map_err(|error| Failure::recoverable(format!("the secret values cannot be kept: {error}")))?;
+    let name = written.metadata.name.unwrap_or_default();
+    let key = Key::new("secrets", meta::namespace(subject.object), name);
+    subject.reader.note(&key, Interest::Inputs);
+    Ok(())
 }
 
 /// Made, and never taken from somebody who was quicker.
@@ -83,11 +88,12 @@ async fn make(api: &Api<SecretObject>, subject: &Looking<'_>, data: &Json) -> ku
 
 /// What the controller wrote into a Secret goes; what the user wrote stays.
 pub async fn forget_secrets(subject: &Looking<'_>, before: &Secrets) -> Result<(), Failure> {
-    let (Some(client), Some(name), Some(_)) = (subject.client, &before.name, &before.output) else {
+    let (Some(client), Some(name), Some(_)) = (subject.client, &before.output_name, &before.output) else {
         return Ok(());
     };
     let api: Api<SecretObject> = Api::namespaced(client.clone(), meta::namespace(subject.object));
-    let patch = json!({"data": {OUTPUTS[before.generation]: null}});
+    let annotations = json!({OUTPUT_OF: null});
+    let patch = json!({"metadata": {"annotations": annotations}, "data": {OUTPUTS[before.generation]: null}});
     match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),

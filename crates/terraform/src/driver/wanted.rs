@@ -15,9 +15,19 @@ use crate::value::{Fields, Value};
 pub const INPUTS: [&str; 2] = ["resource", "input"];
 pub const OUTPUTS: [&str; 2] = ["state", "output"];
 
+/// On a Secret that several objects may name: whose secrets the controller keeps in it.
+pub const OUTPUT_OF: &str = "terraform.hangar.dev/output-of";
+
+/// How an object is named there.
+pub fn claim(object: &Json, type_name: &str) -> String {
+    format!("{type_name}/{}", meta::name(object))
+}
+
 /// What the Secret of an object says.
 #[derive(Clone, Debug, Default)]
 pub struct Secrets {
+    /// Where the controller puts what is secret: the same Secret, unless that has what is another object's.
+    pub output_name: Option<String>,
     /// None if the object names none and none was made for it.
     pub name: Option<String>,
     pub input: Option<Json>,
@@ -59,6 +69,18 @@ fn is_anothers(secret: &Json, object: &Json) -> bool {
     })
 }
 
+/// The Secret that was made for an object, if there is one. From then on its changes are followed.
+async fn made(reader: &Reader<'_>, object: &Json, type_name: &str) -> Result<Option<Json>, Failure> {
+    let namespace = meta::namespace(object);
+    for name in made_names(object, type_name) {
+        let found = reader.peek("secrets", namespace, &name).await?;
+        if found.is_some_and(|secret| !is_anothers(&secret, object)) {
+            return reader.get_inputs(namespace, &name).await;
+        }
+    }
+    Ok(None)
+}
+
 impl Secrets {
     pub async fn read(reader: &Reader<'_>, object: &Json, type_name: &str) -> Result<Secrets, Failure> {
         let namespace = meta::namespace(object);
@@ -66,32 +88,28 @@ impl Secrets {
             object.pointer("/spec/secretRef/name").and_then(Json::as_str).filter(|name| !name.is_empty());
         let secret = match named {
             Some(name) => {
-                let secret = reader.get("secrets", namespace, name).await?;
+                let secret = reader.get_inputs(namespace, name).await?;
                 Some(secret.ok_or_else(|| {
                     Failure::recoverable(format!("Secret {namespace}/{name} does not exist"))
                         .at("spec.secretRef")
                 })?)
             }
-            None => {
-                let mut found = None;
-                for name in made_names(object, type_name) {
-                    found = reader.peek("secrets", namespace, &name).await?;
-                    found = found.filter(|secret| !is_anothers(secret, object));
-                    if found.is_some() {
-                        break;
-                    }
-                }
-                found
-            }
+            None => made(reader, object, type_name).await?,
         };
         let Some(secret) = secret else { return Ok(Secrets::default()) };
+        let claimed = meta::annotation(&secret, OUTPUT_OF);
+        let kept_in = match claimed.is_some_and(|of| of != claim(object, type_name)) {
+            true => made(reader, object, type_name).await?,
+            false => Some(secret.clone()),
+        };
         let has = |names: [&str; 2], at: usize| secret.pointer(&format!("/data/{}", names[at])).is_some();
         let generation =
             usize::from((has(INPUTS, 1) || has(OUTPUTS, 1)) && !has(INPUTS, 0) && !has(OUTPUTS, 0));
         Ok(Secrets {
+            output_name: kept_in.as_ref().map(|secret| meta::name(secret).to_owned()),
             name: Some(meta::name(&secret).to_owned()),
             input: key(&secret, INPUTS[generation])?,
-            output: key(&secret, OUTPUTS[generation])?,
+            output: kept_in.map(|secret| key(&secret, OUTPUTS[generation])).transpose()?.flatten(),
             wanted: None,
             generation,
         })

@@ -83,7 +83,7 @@ impl Controller for Modules {
             return;
         }
         let woken = self.dependants.of(&event.control_plane, &event.key);
-        woken.into_iter().for_each(|key| triggers.now(key));
+        woken.into_keys().for_each(|key| triggers.now(key));
     }
 
     async fn reconcile(&self, context: &Context, request: &Request) -> Result<Next, Error> {
