@@ -12,6 +12,12 @@ use crate::secrets;
 pub(crate) struct Applied {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
+    /// The generation that our own last write of the spec led to, where the resource is not as the object says (yet).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<i64>,
+    /// Of all that was asked for, with the values of references and Secrets: a keyed hash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, secrets::Applied>,
 }

@@ -86,6 +86,8 @@ pub(crate) struct Pass<'a, D: Driver> {
     observed: Option<Box<Observed<D::Note>>>,
     plan: Option<Plan<D::Note>>,
     /// What calls want written on the object and what is not written yet.
+    /// A keyed hash of all that the plan was made for.
+    asked: Option<String>,
     pending: Record,
     /// Went wrong after the resource was made.
     after_made: Option<Failure>,
@@ -126,6 +128,7 @@ impl<'a, D: Driver> Pass<'a, D> {
             plan: None,
             pending: Record::default(),
             after_made: None,
+            asked: None,
             verdict: Verdict::Synced,
             references: ReferencesState::None,
             late: None,

@@ -6,6 +6,7 @@
 pub mod drift;
 pub mod guard;
 
+use auth::Secret;
 use objects::Value;
 use serde::Serialize;
 use serde_json::json;
@@ -60,13 +61,21 @@ pub struct Plan<N> {
     pub changes: Vec<Change>,
     /// The calls that would be made, as the cloud calls them: `s3:PutBucketTagging`.
     pub calls: Vec<String>,
+    /// All that is asked for, with what came from Secrets and other objects, as far as the engine did not fetch it for
+    /// the driver: if it is another than was applied, somebody edited it. Only a keyed hash of it is kept.
+    pub asked: Secret<Vec<u8>>,
     /// For the driver itself.
     pub note: N,
 }
 
 impl<N> Plan<N> {
     pub fn new(changes: Vec<Change>, calls: Vec<String>, note: N) -> Plan<N> {
-        Plan { changes, calls, note }
+        Plan { changes, calls, asked: Secret::new(Vec::new()), note }
+    }
+
+    #[must_use]
+    pub fn asking(self, asked: Vec<u8>) -> Plan<N> {
+        Plan { asked: Secret::new(asked), ..self }
     }
 
     /// Whether any change can only be made by replacing the resource.

@@ -167,6 +167,15 @@ pub(crate) fn targets(facts: &Facts, object: &Value) -> Vec<Key> {
     found
 }
 
+/// What references stood for, by the path of the field that it belongs to.
+pub(crate) fn values(facts: &Facts, object: &Value, desired: &Value) -> Vec<(String, Value)> {
+    let places = facts.references.iter().flat_map(|reference| {
+        let places = paths::places(object, &reference.reference);
+        places.into_iter().map(move |pointer| paths::sibling(&pointer, paths::last(&reference.field)))
+    });
+    places.filter_map(|pointer| desired.pointer(&pointer).cloned().map(|value| (pointer, value))).collect()
+}
+
 /// Takes out of a patch of the spec what came from references and secrets: the object keeps the reference.
 pub(crate) fn strip(facts: &Facts, object: &Value, spec: &mut Value) {
     let references = facts.references.iter().map(|one| (&one.field, &one.reference));

@@ -48,6 +48,10 @@ impl Secrets {
         self.0.is_empty()
     }
 
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&str, &Secret<String>)> {
+        self.0.iter().map(|(field, resolved)| (field.as_str(), &resolved.value))
+    }
+
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
@@ -107,6 +111,24 @@ impl FingerprintKey {
         context.update(&[0]);
         context.update(value.as_bytes());
         format!("{}.{}", self.id, encode(context.sign().as_ref(), 18))
+    }
+
+    /// Of all that was asked for: of parts, each with its name.
+    pub(crate) fn hash_all<'a>(&self, parts: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+        let mut context = hmac::Context::with_key(&self.key);
+        for (name, value) in parts {
+            for bytes in [name.as_bytes(), value] {
+                context.update(&(bytes.len() as u64).to_be_bytes());
+                context.update(bytes);
+            }
+        }
+        format!("{}.{}", self.id, encode(context.sign().as_ref(), 18))
+    }
+
+    /// Whether two such hashes are of different things. Under different keys that cannot be known.
+    pub(crate) fn differ(&self, before: &str, now: &str) -> bool {
+        let own = |hash: &str| hash.split_once('.').is_some_and(|(id, _)| id == self.id);
+        before != now && own(before) && own(now)
     }
 
     fn is_change(&self, before: Option<&Applied>, version: &str, field: &str, value: &str) -> bool {

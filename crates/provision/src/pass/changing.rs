@@ -49,8 +49,9 @@ impl<D: Driver> Pass<'_, D> {
             return self.if_approved(approved, State::Intend);
         }
         let changes = std::mem::take(&mut plan.changes);
-        let generation = meta::generation(&self.object);
-        let drifted = match drift::judge(self.controls.drift, generation, self.applied.generation, &changes) {
+        self.asked = Some(self.fingerprint(&plan));
+        let (generation, applied) = (meta::generation(&self.object), self.applied_generation());
+        let drifted = match drift::judge(self.controls.drift, generation, applied, &changes) {
             drift::Verdict::Make { drifted } => drifted,
             drift::Verdict::Ignore => return Ok(State::LateInitialize),
             drift::Verdict::Report => {
@@ -83,6 +84,26 @@ impl<D: Driver> Pass<'_, D> {
         }
         self.plan = Some(plan);
         self.if_approved(approved, next)
+    }
+
+    /// Of all that a plan was made for, wherever it was written.
+    fn fingerprint(&self, plan: &plan::Plan<D::Note>) -> String {
+        let references: Vec<_> = references::values(&self.facts, &self.object, &self.desired)
+            .into_iter()
+            .map(|(path, value)| (path, value.to_string()))
+            .collect();
+        let references = references.iter().map(|(path, value)| (path.as_str(), value.as_bytes()));
+        let secrets = self.secrets.values().map(|(field, value)| (field, value.expose().as_bytes()));
+        let asked = [("", plan.asked.expose().as_slice())].into_iter();
+        self.engine.settings.fingerprints.hash_all(references.chain(secrets).chain(asked))
+    }
+
+    /// The generation that the resource was last made like; none if a Secret or another object that a value comes from
+    /// has been edited since.
+    fn applied_generation(&self) -> Option<i64> {
+        let key = &self.engine.settings.fingerprints;
+        let edited = self.applied.asked.as_ref().zip(self.asked.as_ref());
+        self.applied.generation.filter(|_| !edited.is_some_and(|(before, now)| key.differ(before, now)))
     }
 
     fn report_stuck(&mut self, stuck: &[Change]) {

@@ -58,6 +58,8 @@ pub struct Configured {
     type_name: String,
     schema: Arc<Schema>,
     limit: LimitKey,
+    /// What of the provider's configuration is not secret: an edit of it may change resources, such as by default tags.
+    visible: String,
     /// Of the provider's configuration: kept out of messages.
     redactions: Vec<String>,
     /// Where the state is kept, if not beside the object.
@@ -227,10 +229,21 @@ impl Driver for Terraform {
         let process = lease.process_id().unwrap_or_default().to_string();
         let limit = LimitKey::of(["terraform", provider.name.as_str(), process.as_str()]);
         let pool = self.pool.clone();
-        Ok(Arc::new(Configured { lease, pool, provider, type_name, schema, limit, redactions, remote }))
+        Ok(Arc::new(Configured {
+            lease,
+            pool,
+            provider,
+            type_name,
+            schema,
+            limit,
+            visible,
+            redactions,
+            remote,
+        }))
     }
 
     async fn prepare(
+        let visible = shape::shown(&provider.catalogue.provider.block, &config).to_string();
         &self,
         around: &Surroundings<'_>,
         connection: &Arc<Configured>,
@@ -315,6 +328,8 @@ impl Driver for Terraform {
             observed.and_then(|observed| observed.note.kept.resource.as_ref()).is_some_and(|r| r.tainted);
         let mut changes = Vec::new();
         if observed.is_some() {
+        let mut asked = config.to_state_json(connection.schema.ty()).unwrap_or_default();
+        asked.extend_from_slice(connection.visible.as_bytes());
             changes = differences(block, &prior.value, &planned);
             if tainted {
                 let reason = json!("its creation failed half-way");
@@ -324,8 +339,8 @@ impl Driver for Terraform {
         }
         let calls = vec![format!("{}:ApplyResourceChange", connection.type_name)];
         let kept = observed.map(|observed| observed.note.kept.clone()).unwrap_or_default();
-        let note = Note { state: prior.clone(), kept, config, planned: Some(planned), secrets };
-        Ok(Plan::new(changes, calls, note))
+        let note = Note { state: prior.clone(), kept, config, planned: Some(planned), secrets, ours: true };
+        Ok(Plan::new(changes, calls, note).asking(asked))
     }
 
     async fn create(
