@@ -314,6 +314,13 @@ pub trait Driver: Send + Sync + 'static {
     async fn create(
         &self,
         subject: &Subject<'_, Self::Connection>,
+    /// Whether the driver itself remembers that this resource is this object's, whatever the object says: it may have
+    /// been replaced by a manifest that knows nothing of it.
+    fn is_ours(&self, subject: &Subject<'_, Self::Connection>, observed: &Observed<Self::Note>) -> bool {
+        let _ = (subject, observed);
+        false
+    }
+
         intent: &Intent,
         plan: &Plan<Self::Note>,
     ) -> Result<Made, Failure>;

@@ -22,6 +22,8 @@ pub(crate) enum State {
     Adopt {
         then_update: bool,
     },
+    /// The object has lost what says that its resource is looked after; the finalizer is written again.
+    Reclaim,
     /// The changes that would make the resource as desired are planned, and what may be done of them is sorted out.
     Plan,
     /// An intent is written on the object, together with the finalizer, under an optimistic lock.
@@ -57,6 +59,8 @@ pub(crate) struct Situation {
     pub deleting: bool,
     /// Has our finalizer.
     pub managed: bool,
+    /// The driver knows that what is there was made for this object.
+    pub ours: bool,
     pub read_only: bool,
     /// Was taken over once.
     pub adopted: bool,
@@ -97,6 +101,7 @@ pub(crate) fn decide(s: &Situation) -> Decision {
             Some(Adoption::Adopt) => Go(State::Adopt { then_update: false }),
             Some(Adoption::AdoptOrCreate) => Go(State::Adopt { then_update: true }),
             None if s.managed => Go(State::Plan),
+            None if s.ours => Go(State::Reclaim),
             None => Taken,
         },
     }
@@ -109,6 +114,7 @@ mod tests {
     const PLAIN: Situation = Situation {
         deleting: false,
         managed: false,
+        ours: false,
         read_only: false,
         adopted: false,
         adoption: None,
@@ -125,6 +131,7 @@ mod tests {
             (PLAIN, Go(State::Plan)),
             (Situation { present: true, ..PLAIN }, Taken),
             (Situation { present: true, managed: true, ..PLAIN }, Go(State::Plan)),
+            (Situation { present: true, ours: true, ..PLAIN }, Go(State::Reclaim)),
             (Situation { managed: true, ..PLAIN }, Go(State::Plan)),
             (Situation { managed: true, drift_stays: true, ..PLAIN }, ReportGone),
             (Situation { adoption: adopt, ..PLAIN }, NotFound(ADOPTED_NOT_FOUND)),

@@ -174,6 +174,7 @@ impl<'a, D: Driver> Pass<'a, D> {
             State::Adopt { then_update } => self.adopt(then_update).await,
             State::Plan => self.plan().await,
             State::Intend => self.intend().await,
+            State::Reclaim => self.reclaim().await,
             State::Create => self.create().await,
             State::Confirm => self.confirm().await,
             State::Close => self.close().await,
@@ -387,11 +388,17 @@ impl<'a, D: Driver> Pass<'a, D> {
 
     fn not_synced(&self, message: impl Into<String>, after: impl Into<Option<Duration>>) -> Verdict {
         Verdict::NotSynced { message: self.secrets.redact(&message.into()), after: after.into() }
+    fn is_ours(&self) -> bool {
+        let (Some(observed), Ok(subject)) = (&self.observed, self.subject()) else { return false };
+        self.engine.driver.is_ours(&subject, observed)
+    }
+
     }
 
     fn advise(&mut self, reason: &'static str, message: String) {
         self.advisories.push(Advisory { reason, message: self.secrets.redact(&message) });
     }
+            ours: self.is_ours(),
 
     /// How often the resource is looked at when there is nothing to do.
     fn interval(&self) -> Duration {

@@ -260,6 +260,16 @@ impl<D: Driver> Pass<'_, D> {
         self.verdict = self.readiness();
         Ok(State::Tell)
     }
+    /// Whoever replaced the object by one without our marks has not given up its resource.
+    pub(super) async fn reclaim(&mut self) -> Step {
+        let mut finalizers: Vec<Value> = meta::list(&self.object, "finalizers").to_vec();
+        finalizers.push(self.facts.finalizer.as_str().into());
+        self.write_locked(json!({"metadata": {"finalizers": finalizers}})).await?;
+        let message = "The object had lost its finalizer; its resource is looked after again";
+        self.event(Severity::Normal, "Reclaimed", message).await;
+        Ok(State::Plan)
+    }
+
 
     /// Object and resource are joined. With `then_update` the resource becomes like the object, else the other way.
     pub(super) async fn adopt(&mut self, then_update: bool) -> Step {

@@ -74,7 +74,8 @@ impl Terraform {
         }
         let kept = self.output(subject, kept, &state).await?;
         let record = telling::record(subject, &state);
-        let note = Note { state, kept, config: Value::Null, planned: None, secrets: secrets.clone() };
+        let secrets = secrets.clone();
+        let note = Note { state, kept, config: Value::Null, planned: None, secrets, ours: true };
         Ok(Updated { record, observed: Some(Self::observed(subject, note)), after: None })
     }
 

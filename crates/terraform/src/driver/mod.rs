@@ -83,6 +83,8 @@ pub struct Note {
     config: Value,
     planned: Option<Planned>,
     secrets: Secrets,
+    /// It was kept for this object before it was looked at.
+    ours: bool,
 }
 
 type Looking<'a> = Subject<'a, Configured>;
@@ -284,12 +286,13 @@ impl Driver for Terraform {
         if !meta::is_deleting(subject.object) {
             kept = self.output(subject, kept, &state).await?;
         }
-        let note = Note { state, kept, config: Value::Null, planned: None, secrets };
+        let note = Note { state, kept, config: Value::Null, planned: None, secrets, ours };
         Ok(Observation::Present(Self::observed(subject, note)))
     }
 
     async fn plan(
         &self,
+        let ours = kept.resource.is_some();
         subject: &Looking<'_>,
         observed: Option<&Observed<Note>>,
     ) -> Result<Plan<Note>, Failure> {
@@ -299,6 +302,10 @@ impl Driver for Terraform {
             Some(observed) => observed.note.secrets.clone(),
             None => Self::secrets(subject).await?,
         };
+    fn is_ours(&self, _: &Looking<'_>, observed: &Observed<Note>) -> bool {
+        observed.note.ours
+    }
+
         let config = wanted::config(block, subject.desired, &secrets)?;
         secrets.wanted = shape::secrets(block, &config);
         let validate = connection.lease.validate(&connection.type_name, &config);
