@@ -29,6 +29,12 @@ impl Applied {
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
+    /// Whether an object is as we wrote it ourselves, so that nobody has edited it since.
+    pub fn is_own_write(object: &Value) -> bool {
+        let (applied, generation) = (Applied::of(object), Some(meta::generation(object)));
+        applied.generation == generation || applied.written == generation
+    }
+
     pub fn to_annotation(&self) -> Option<String> {
         if *self == Applied::default() { None } else { serde_json::to_string(self).ok() }
     }

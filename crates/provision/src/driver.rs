@@ -270,6 +270,19 @@ pub trait Driver: Send + Sync + 'static {
         false
     }
 
+    /// What calls for an object have to go through, such as an account or a provider's configuration, by what the object
+    /// itself says. While too many calls hang there, only objects that say the same wait.
+    fn behind(&self, facts: &Facts, object: &Value) -> CompactString {
+        let _ = object;
+        facts.service.clone()
+    }
+
+    /// The longest that a change of this object may take because it says so itself.
+    fn patience(&self, object: &Value) -> Duration {
+        let _ = object;
+        Duration::ZERO
+    }
+
     /// Finds account, region, credentials or provider configuration for an object, and what to call them with.
     /// Called in every pass: keep connections, and drop those that nobody asked for in a while.
     async fn connect(&self, surroundings: &Surroundings<'_>) -> Result<Arc<Self::Connection>, Failure>;
@@ -301,6 +314,13 @@ pub trait Driver: Send + Sync + 'static {
         subject: &Subject<'_, Self::Connection>,
     ) -> Result<Observation<Self::Note>, Failure>;
 
+    /// Whether the driver itself remembers that this resource is this object's, whatever the object says: it may have
+    /// been replaced by a manifest that knows nothing of it.
+    fn is_ours(&self, subject: &Subject<'_, Self::Connection>, observed: &Observed<Self::Note>) -> bool {
+        let _ = (subject, observed);
+        false
+    }
+
     /// What would have to be done: changes by field, and the calls that make them. Changes nothing.
     async fn plan(
         &self,
@@ -314,13 +334,6 @@ pub trait Driver: Send + Sync + 'static {
     async fn create(
         &self,
         subject: &Subject<'_, Self::Connection>,
-    /// Whether the driver itself remembers that this resource is this object's, whatever the object says: it may have
-    /// been replaced by a manifest that knows nothing of it.
-    fn is_ours(&self, subject: &Subject<'_, Self::Connection>, observed: &Observed<Self::Note>) -> bool {
-        let _ = (subject, observed);
-        false
-    }
-
         intent: &Intent,
         plan: &Plan<Self::Note>,
     ) -> Result<Made, Failure>;

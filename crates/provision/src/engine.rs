@@ -35,7 +35,8 @@ pub struct Settings {
     pub cross_namespace: bool,
     /// Which objects are looked after at all.
     pub watched: Watched,
-    /// The longest that one call of a driver may take. What it did is unknown then.
+    /// The longest that one call of a driver may take, unless the object gives it longer (see [`Driver::patience`]).
+    /// What it did is unknown then.
     pub patience: Duration,
     pub fingerprints: FingerprintKey,
 }
@@ -83,8 +84,8 @@ pub(crate) struct Shared<D: Driver> {
     pub settings: Settings,
     pub limits: Arc<Limits>,
     pub metrics: Arc<Metrics>,
-    dependants: Dependants,
     pub events: Recorder,
+    dependants: Dependants,
     /// Who refers to what, by control plane and by namespace or kind.
     pub referring: Cache<(CompactString, CompactString), Arc<Referring>>,
     seen: Cache<(CompactString, Key), Seen>,
@@ -98,9 +99,9 @@ struct Seen {
     metadata: u64,
     /// Of everything that others may refer to.
     content: u64,
-    intent: Open,
     /// Of what a Secret holds that we do not write.
     inputs: u64,
+    intent: Open,
 }
 
 /// Whether an intent is open.
@@ -124,16 +125,6 @@ fn open_intent(object: &Value) -> Open {
 impl<D: Driver> Clone for Engine<D> {
     fn clone(&self) -> Self {
         Engine(self.0.clone())
-    }
-}
-
-impl<D: Driver> Shared<D> {
-    /// A call of a driver, with an end.
-    pub async fn bounded<T>(&self, call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        match tokio::time::timeout(self.settings.patience, call).await {
-            Ok(result) => result,
-            Err(_) => Err(Failure::lost(format!("no answer within {} s", self.settings.patience.as_secs()))),
-        }
     }
 }
 
@@ -188,10 +179,10 @@ impl<D: Driver> Engine<D> {
             None => self.0.seen.get(&(event.control_plane.clone(), event.key.clone())),
         };
         let Some(before) = before else { return true };
-        let applied = Applied::of(now).generation == Some(after.generation);
+        let own = Applied::is_own_write(now);
         // Nobody but a user closes an intent whose outcome will never be known.
         let answered = before.intent == Open::Unknown && after.intent == Open::No;
-        before.metadata != after.metadata || answered || (before.generation != after.generation && !applied)
+        before.metadata != after.metadata || answered || (before.generation != after.generation && !own)
     }
 
     /// Whether a change of an object matters to those that refer to it.
@@ -206,8 +197,17 @@ impl<D: Driver> Engine<D> {
             Some(previous) => Some(self.seen(previous)),
             None => self.0.seen.get(&(event.control_plane.clone(), event.key.clone())),
         };
+        let Some(before) = before else { return true };
         let dependable =
             |object| self.0.driver.facts(&event.key.kind).map(|facts| facts.dialect.dependable(object));
+        match interest {
+            Interest::Inputs => before.inputs != self.seen(now).inputs,
+            Interest::All => {
+                before.content != self.seen(now).content
+                    || event.previous().is_none_or(|before| dependable(before) != dependable(now))
+            }
+        }
+    }
 
     fn seen(&self, object: &Value) -> Seen {
         seen(object, self.0.driver.written_keys())
@@ -221,14 +221,6 @@ fn inputs<'a>(
 ) -> impl Iterator<Item = (&'a String, &'a Value)> {
     let data = object.get("data").and_then(Value::as_object).into_iter().flatten();
     data.filter(move |(key, _)| !written.contains(&key.as_str()))
-        match interest {
-            Interest::Inputs => before.inputs != self.seen(now).inputs,
-            Interest::All => {
-                before.content != self.seen(now).content
-                    || event.previous().is_none_or(|before| dependable(before) != dependable(now))
-            }
-        }
-    }
 }
 
 /// Annotations that the engine writes itself.
@@ -249,7 +241,6 @@ fn seen(object: &Value, written: &'static [&'static str]) -> Seen {
     let deleting = format!("deleting {}", meta::is_deleting(object));
     let own = |field: &&String| !matches!(field.as_str(), "metadata" | "status");
     let top = object.as_object().into_iter().flatten().filter(|(field, _)| own(field));
-        inputs: hash(inputs(object, written).map(|(key, value)| format!("{key}={value}"))),
     let top = top.map(|(field, value)| format!("{field}={value}"));
     let status = object.get("status").and_then(Value::as_object).into_iter().flatten();
     let status =
@@ -258,6 +249,7 @@ fn seen(object: &Value, written: &'static [&'static str]) -> Seen {
         generation: meta::generation(object),
         metadata: hash(others.chain(labels).chain([deleting.clone()])),
         content: hash(top.chain(status).chain([deleting])),
+        inputs: hash(inputs(object, written).map(|(key, value)| format!("{key}={value}"))),
         intent: open_intent(object),
     }
 }
@@ -322,10 +314,7 @@ impl<D: Driver> Controller for Engine<D> {
             return Ok(Next::Done);
         }
         let reader = Reader::new(context, control_plane, Some((&self.0.dependants, key)));
-        Box::pin(
-            Pass::new(&self.0, control_plane, &reader, Some(context.client()), facts, object, context.now)
-                .run(),
-        )
-        .await
+        Box::pin(Pass::new(&self.0, control_plane, &reader, Some(context), facts, object, context.now).run())
+            .await
     }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use objects::{Value, meta};
-use runtime::Next;
+use runtime::{Context, Next};
 use serde_json::json;
 
 use crate::applied::Applied;
@@ -66,6 +66,7 @@ pub(crate) struct Pass<'a, D: Driver> {
     control_plane: &'a str,
     reader: &'a Reader<'a>,
     /// None while only a plan is asked for.
+    context: Option<&'a Context>,
     client: Option<&'a kube::Client>,
     facts: Arc<Facts>,
     now: Timestamp,
@@ -85,9 +86,9 @@ pub(crate) struct Pass<'a, D: Driver> {
 
     observed: Option<Box<Observed<D::Note>>>,
     plan: Option<Plan<D::Note>>,
-    /// What calls want written on the object and what is not written yet.
     /// A keyed hash of all that the plan was made for.
     asked: Option<String>,
+    /// What calls want written on the object and what is not written yet.
     pending: Record,
     /// Went wrong after the resource was made.
     after_made: Option<Failure>,
@@ -104,7 +105,7 @@ impl<'a, D: Driver> Pass<'a, D> {
         engine: &'a Shared<D>,
         control_plane: &'a str,
         reader: &'a Reader<'a>,
-        client: Option<&'a kube::Client>,
+        context: Option<&'a Context>,
         facts: Arc<Facts>,
         object: Value,
         now: Timestamp,
@@ -113,7 +114,8 @@ impl<'a, D: Driver> Pass<'a, D> {
             engine,
             control_plane,
             reader,
-            client,
+            context,
+            client: context.map(Context::client),
             now,
             controls: Controls::default(),
             policies: Policies::default(),
@@ -126,9 +128,9 @@ impl<'a, D: Driver> Pass<'a, D> {
             secrets: Secrets::default(),
             observed: None,
             plan: None,
+            asked: None,
             pending: Record::default(),
             after_made: None,
-            asked: None,
             verdict: Verdict::Synced,
             references: ReferencesState::None,
             late: None,
@@ -170,11 +172,11 @@ impl<'a, D: Driver> Pass<'a, D> {
             State::Resolve => self.resolve().await,
             State::Recover => self.recover().await,
             State::Observe => self.observe().await,
-            State::Decide => self.decide(),
+            State::Decide => self.decide().await,
             State::Adopt { then_update } => self.adopt(then_update).await,
+            State::Reclaim => self.reclaim().await,
             State::Plan => self.plan().await,
             State::Intend => self.intend().await,
-            State::Reclaim => self.reclaim().await,
             State::Create => self.create().await,
             State::Confirm => self.confirm().await,
             State::Close => self.close().await,
@@ -188,6 +190,18 @@ impl<'a, D: Driver> Pass<'a, D> {
             State::Tell => self.tell().await,
             State::End => Ok(State::End),
         }
+    }
+
+    /// A call of the driver, with an end. While it takes its time, others have the worker.
+    async fn bounded<T>(&self, call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let driver = &self.engine.driver;
+        let patience = self.engine.settings.patience.max(driver.patience(&self.object));
+        let call = tokio::time::timeout(patience, call);
+        let answer = match self.context {
+            Some(context) => context.aside(&driver.behind(&self.facts, &self.object), call).await,
+            None => call.await,
+        };
+        answer.unwrap_or_else(|_| Err(Failure::lost(format!("no answer within {} s", patience.as_secs()))))
     }
 
     fn deleting(&self) -> bool {
@@ -242,9 +256,30 @@ impl<'a, D: Driver> Pass<'a, D> {
         }
     }
 
+    /// Whether so many calls hang where this object's would go that it had better come later.
+    fn is_crowded(&self) -> bool {
+        let behind = self.engine.driver.behind(&self.facts, &self.object);
+        self.context.is_some_and(|context| context.is_crowded(&behind))
+    }
+
     async fn connect(&mut self) -> Step {
+        if self.is_crowded() {
+            // What is settled stays so; it is only looked at later.
+            if Applied::of(&self.object).generation == Some(meta::generation(&self.object))
+                && !self.deleting()
+            {
+                self.look = Look::After(CROWDED);
+                return Ok(State::End);
+            }
+            let why = "many calls to the same account are still under way; this one waits for them";
+            self.verdict = match self.deleting() {
+                true => Verdict::Deleting { message: why.to_owned(), after: CROWDED },
+                false => self.not_synced(why, CROWDED),
+            };
+            return Ok(State::Tell);
+        }
         let driver = &self.engine.driver;
-        let connection = self.engine.bounded(driver.connect(&self.surroundings())).await?;
+        let connection = self.bounded(driver.connect(&self.surroundings())).await?;
         let bucket = self.engine.limits.bucket(&connection.limit(&self.facts));
         self.calls = Some(Calls::new(bucket, self.engine.metrics.clone(), self.facts.service.clone()));
         self.connection = Some(connection);
@@ -298,7 +333,7 @@ impl<'a, D: Driver> Pass<'a, D> {
         let mut desired = std::mem::take(&mut self.desired);
         let surroundings = self.surroundings();
         let prepared = self.engine.driver.prepare(&surroundings, &connection, &mut desired);
-        let prepared = self.engine.bounded(prepared).await;
+        let prepared = self.bounded(prepared).await;
         self.desired = desired;
         prepared?;
         if let Some(fields) = &self.policies.adoption_fields {
@@ -337,7 +372,7 @@ impl<'a, D: Driver> Pass<'a, D> {
     /// Looks at the resource; what was seen before is forgotten.
     async fn look_at(&mut self) -> Result<(), Failure> {
         self.observed = None;
-        let seen = self.engine.bounded(self.engine.driver.observe(&self.subject()?)).await;
+        let seen = self.bounded(self.engine.driver.observe(&self.subject()?)).await;
         match seen {
             Ok(Observation::Present(observed)) => self.observed = Some(observed),
             Ok(Observation::Absent) => {}
@@ -353,11 +388,17 @@ impl<'a, D: Driver> Pass<'a, D> {
         Ok(if replacing && !self.deleting() { State::Depose } else { State::Decide })
     }
 
+    fn is_ours(&self) -> bool {
+        let (Some(observed), Ok(subject)) = (&self.observed, self.subject()) else { return false };
+        self.engine.driver.is_ours(&subject, observed)
+    }
+
     fn situation(&self) -> Situation {
         let applied = self.applied.generation == Some(meta::generation(&self.object));
         Situation {
             deleting: self.deleting(),
             managed: self.managed(),
+            ours: self.is_ours(),
             read_only: self.policies.read_only,
             adopted: self.policies.adopted,
             adoption: self.policies.adoption,
@@ -366,10 +407,16 @@ impl<'a, D: Driver> Pass<'a, D> {
         }
     }
 
-    fn decide(&mut self) -> Step {
+    async fn decide(&mut self) -> Step {
         match decide(&self.situation()) {
             Decision::Go(state) => Ok(state),
             Decision::Refresh => {
+                if let Some(observed) = &self.observed {
+                    let shown = self.engine.driver.shown(&self.subject()?, observed);
+                    self.pending.add(shown);
+                    let patch = self.take_pending();
+                    self.write(patch).await?;
+                }
                 self.verdict = self.readiness();
                 Ok(State::Tell)
             }
@@ -388,17 +435,11 @@ impl<'a, D: Driver> Pass<'a, D> {
 
     fn not_synced(&self, message: impl Into<String>, after: impl Into<Option<Duration>>) -> Verdict {
         Verdict::NotSynced { message: self.secrets.redact(&message.into()), after: after.into() }
-    fn is_ours(&self) -> bool {
-        let (Some(observed), Ok(subject)) = (&self.observed, self.subject()) else { return false };
-        self.engine.driver.is_ours(&subject, observed)
-    }
-
     }
 
     fn advise(&mut self, reason: &'static str, message: String) {
         self.advisories.push(Advisory { reason, message: self.secrets.redact(&message) });
     }
-            ours: self.is_ours(),
 
     /// How often the resource is looked at when there is nothing to do.
     fn interval(&self) -> Duration {
@@ -418,8 +459,9 @@ impl<'a, D: Driver> Pass<'a, D> {
     /// since it was read stays theirs.
     async fn write(&mut self, mut patch: Value) -> Result<(), Stop> {
         let Some(changes) = writing::effective(&self.object, &patch) else { return Ok(()) };
-        let (client, place) = (self.client()?, self.writing_place());
         patch = changes;
+        self.mark_own(&mut patch);
+        let (client, place) = (self.client()?, self.writing_place());
         patch["metadata"]["resourceVersion"] = meta::resource_version(&self.object).into();
         for _ in 0..CONFLICTS {
             match writing::patch(client, &place, "", &patch).await {
@@ -456,6 +498,16 @@ impl<'a, D: Driver> Pass<'a, D> {
         Err(Stop::Write(runtime::Error::failed("the object changes too often to be written")))
     }
 
+    /// A write of the spec gives the object another generation: says in it that it was us, so that it is not taken for
+    /// an edit, whatever becomes of the resource.
+    fn mark_own(&mut self, patch: &mut Value) {
+        let next = Some(meta::generation(&self.object) + 1);
+        if patch.get("spec").is_some() && self.applied.generation != next {
+            self.applied.written = next;
+            patch["metadata"]["annotations"][crate::policies::APPLIED] = json!(self.applied.to_annotation());
+        }
+    }
+
     /// What somebody edits meanwhile has not been applied, whatever generation it got.
     fn unedited(&self, patch: &mut Value) {
         let Some(annotation) =
@@ -463,7 +515,8 @@ impl<'a, D: Driver> Pass<'a, D> {
         else {
             return;
         };
-        let applied = Applied { generation: Some(meta::generation(&self.object)), ..self.applied.clone() };
+        let generation = self.applied.generation.map(|applied| applied.min(meta::generation(&self.object)));
+        let applied = Applied { generation, written: None, ..self.applied.clone() };
         *annotation = json!(applied.to_annotation());
     }
 
@@ -503,6 +556,9 @@ fn is_refused(error: &runtime::Error) -> bool {
 fn refused(error: &runtime::Error) -> Failure {
     Failure::new(Class::Recoverable, "ControlPlane", format!("the object cannot be written: {error}"))
 }
+
+/// Until who waits for the calls of others looks whether they have ended.
+const CROWDED: Duration = Duration::from_secs(10);
 
 /// How often a write is tried again because somebody else was quicker.
 const CONFLICTS: usize = 5;

@@ -42,7 +42,7 @@ impl<D: Driver> Pass<'_, D> {
             return Ok(State::Tell);
         }
         let driver = &self.engine.driver;
-        let mut plan = self.engine.bounded(driver.plan(&self.subject()?, self.observed.as_deref())).await?;
+        let mut plan = self.bounded(driver.plan(&self.subject()?, self.observed.as_deref())).await?;
         if self.observed.is_none() {
             let approved = self.approved(&self.preview_of(Verb::Create, &[], &plan.calls));
             self.plan = Some(plan);
@@ -176,8 +176,7 @@ impl<D: Driver> Pass<'_, D> {
             return Ok(State::Plan);
         };
         self.begin(Beginning::Updating).await?;
-        let updated =
-            self.engine.bounded(self.engine.driver.update(&self.subject()?, &observed, &plan)).await?;
+        let updated = self.bounded(self.engine.driver.update(&self.subject()?, &observed, &plan)).await?;
         self.secrets.settle();
         let paths: Vec<&str> = plan.changes.iter().map(|change| change.path.as_str()).collect();
         self.event(Severity::Normal, "Updated", &format!("Changed {}", paths.join(", "))).await;
@@ -211,7 +210,7 @@ impl<D: Driver> Pass<'_, D> {
             return Ok(State::Tell);
         }
         let driver = &self.engine.driver;
-        let plan = self.engine.bounded(driver.plan(&self.subject()?, self.observed.as_deref())).await?;
+        let plan = self.bounded(driver.plan(&self.subject()?, self.observed.as_deref())).await?;
         self.guard = self.guard.after(&written, &plan.changes);
         let (remaining, stuck) = self.guard.divide(plan.changes);
         self.report_stuck(&stuck);
@@ -260,6 +259,7 @@ impl<D: Driver> Pass<'_, D> {
         self.verdict = self.readiness();
         Ok(State::Tell)
     }
+
     /// Whoever replaced the object by one without our marks has not given up its resource.
     pub(super) async fn reclaim(&mut self) -> Step {
         let mut finalizers: Vec<Value> = meta::list(&self.object, "finalizers").to_vec();
@@ -269,7 +269,6 @@ impl<D: Driver> Pass<'_, D> {
         self.event(Severity::Normal, "Reclaimed", message).await;
         Ok(State::Plan)
     }
-
 
     /// Object and resource are joined. With `then_update` the resource becomes like the object, else the other way.
     pub(super) async fn adopt(&mut self, then_update: bool) -> Step {

@@ -30,12 +30,12 @@ impl<D: Driver> Pass<'_, D> {
         if fields.is_empty() {
             return Ok(State::Delete);
         }
-        let mut plan = self.engine.bounded(self.engine.driver.plan(&self.subject()?, Some(observed))).await?;
+        let mut plan = self.bounded(self.engine.driver.plan(&self.subject()?, Some(observed))).await?;
         plan.changes.retain(|change| fields.iter().any(|field| concerns(&change.path, field)));
         if plan.changes.is_empty() {
             return Ok(State::Delete);
         }
-        self.engine.bounded(self.engine.driver.update(&self.subject()?, observed, &plan)).await?;
+        self.bounded(self.engine.driver.update(&self.subject()?, observed, &plan)).await?;
         self.look_at().await?;
         Ok(if self.observed.is_some() { State::Delete } else { State::Release })
     }
@@ -43,7 +43,7 @@ impl<D: Driver> Pass<'_, D> {
     pub(super) async fn delete(&mut self) -> Step {
         let Some(observed) = self.observed.take() else { return Ok(State::Release) };
         self.begin(Beginning::Deleting).await?;
-        let deleted = self.engine.bounded(self.engine.driver.delete(&self.subject()?, &observed)).await;
+        let deleted = self.bounded(self.engine.driver.delete(&self.subject()?, &observed)).await;
         match deleted {
             Ok(Deleted::Gone) => {}
             Err(failure) if failure.is_not_found() => {}

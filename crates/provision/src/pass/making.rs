@@ -39,7 +39,7 @@ impl<D: Driver> Pass<'_, D> {
             Action::Create | Action::ReplaceCreate if intent.made.is_some() => return Ok(State::Confirm),
             Action::Create | Action::ReplaceCreate => {}
         }
-        match self.engine.bounded(self.engine.driver.recover(&self.subject()?, &intent)).await? {
+        match self.bounded(self.engine.driver.recover(&self.subject()?, &intent)).await? {
             Recovery::Made(record) => {
                 tracing::info!(
                     control_plane = self.control_plane, kind = %self.facts.resource, name = meta::name(&self.object),
@@ -91,7 +91,7 @@ impl<D: Driver> Pass<'_, D> {
         let (Some(intent), Some(plan)) = (self.intent.clone(), self.plan.take()) else {
             return Ok(State::Plan);
         };
-        let made = self.engine.bounded(self.engine.driver.create(&self.subject()?, &intent, &plan)).await;
+        let made = self.bounded(self.engine.driver.create(&self.subject()?, &intent, &plan)).await;
         match made {
             Ok(made) => {
                 self.after_made = made.failure;
@@ -199,6 +199,8 @@ impl<D: Driver> Pass<'_, D> {
         let spec = self.object.get("spec").unwrap_or(&Value::Null);
         let edits = patch.get("spec").and_then(|patch| writing::effective(spec, patch)).is_some();
         self.applied.generation = Some(meta::generation(&self.object) + i64::from(edits));
+        self.applied.written = None;
+        self.applied.asked = self.asked.clone();
         self.applied.secrets = self.secrets.applied(&self.engine.settings.fingerprints);
         patch["metadata"]["annotations"][APPLIED] = json!(self.applied.to_annotation());
     }
@@ -266,7 +268,7 @@ impl<D: Driver> Pass<'_, D> {
             && let Some(deposed) = deposed
         {
             let driver = &self.engine.driver;
-            match self.engine.bounded(driver.delete_deposed(&self.subject()?, &deposed)).await {
+            match self.bounded(driver.delete_deposed(&self.subject()?, &deposed)).await {
                 Ok(Deleted::Gone) => {}
                 Err(failure) if failure.is_not_found() => {}
                 Ok(Deleted::Going(after)) => {
@@ -290,7 +292,7 @@ impl<D: Driver> Pass<'_, D> {
     pub(super) async fn depose(&mut self) -> Step {
         if let Some(observed) = self.observed.take() {
             self.begin(Beginning::Replacing).await?;
-            match self.engine.bounded(self.engine.driver.delete(&self.subject()?, &observed)).await {
+            match self.bounded(self.engine.driver.delete(&self.subject()?, &observed)).await {
                 Ok(Deleted::Gone) => {}
                 Err(failure) if failure.is_not_found() => {}
                 Ok(Deleted::Going(after)) => {

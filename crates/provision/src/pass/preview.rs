@@ -56,7 +56,7 @@ impl<D: Driver> Pass<'_, D> {
     async fn foresee_changes(&mut self, preview: &mut Preview) -> Result<(), Stop> {
         let subject = self.subject()?;
         let planned = self.engine.driver.plan(&subject, self.observed.as_deref());
-        let planned = self.engine.bounded(planned).await?;
+        let planned = self.bounded(planned).await?;
         let (changes, stuck) = self.guard.divide(planned.changes);
         if !stuck.is_empty() {
             preview.remarks.push(format!("not written again: {}", plan::describe(&stuck)));

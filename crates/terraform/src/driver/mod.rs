@@ -176,12 +176,12 @@ impl Driver for Terraform {
         vec!["secrets".into(), "configmaps".into()]
     }
 
-    fn kinds(&self) -> Vec<CompactString> {
-        self.registry.kinds()
-    }
-
     fn written_keys(&self) -> &'static [&'static str] {
         &wanted::OUTPUTS
+    }
+
+    fn kinds(&self) -> Vec<CompactString> {
+        self.registry.kinds()
     }
 
     fn known_kinds(&self) -> Vec<CompactString> {
@@ -206,6 +206,17 @@ impl Driver for Terraform {
         true
     }
 
+    fn behind(&self, facts: &Facts, object: &Json) -> CompactString {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Json::as_str).unwrap_or_default();
+        let provider = Some(text("/spec/provider")).filter(|name| !name.is_empty()).unwrap_or(&facts.service);
+        let (namespace, configuration) = (meta::namespace(object), text("/spec/providerRef/name"));
+        format!("{provider}/{namespace}/{configuration}").into()
+    }
+
+    fn patience(&self, object: &Json) -> Duration {
+        telling::longest(object, self.pool.limits().change)
+    }
+
     async fn connect(&self, around: &Surroundings<'_>) -> Result<Arc<Configured>, Failure> {
         // Where nobody was there to refuse the deletion, as on clusters that are not ours.
         if meta::is_deleting(around.object)
@@ -222,6 +233,7 @@ impl Driver for Terraform {
         let json = self.configuration(around, &provider).await?;
         let remote = self.remote(around).await?;
         let (config, redactions) = wanted::configuration(&provider.catalogue.provider.block, &json)?;
+        let visible = shape::shown(&provider.catalogue.provider.block, &config).to_string();
         let lease = self.pool.lease(program, &provider.digest, &config).await;
         let lease = lease.map_err(|error| {
             // A configuration that is refused is the Secret's fault, which is looked at again when it changes.
@@ -245,7 +257,6 @@ impl Driver for Terraform {
     }
 
     async fn prepare(
-        let visible = shape::shown(&provider.catalogue.provider.block, &config).to_string();
         &self,
         around: &Surroundings<'_>,
         connection: &Arc<Configured>,
@@ -281,6 +292,7 @@ impl Driver for Terraform {
             ));
         }
         let Some(state) = read.state else { return Ok(Observation::Absent) };
+        let ours = kept.resource.is_some();
         let tainted = kept.resource.as_ref().is_some_and(|resource| resource.tainted);
         let mut kept = self.settle(subject, &kept, &state, None, tainted, &secrets).await?;
         if !meta::is_deleting(subject.object) {
@@ -290,9 +302,12 @@ impl Driver for Terraform {
         Ok(Observation::Present(Self::observed(subject, note)))
     }
 
+    fn is_ours(&self, _: &Looking<'_>, observed: &Observed<Note>) -> bool {
+        observed.note.ours
+    }
+
     async fn plan(
         &self,
-        let ours = kept.resource.is_some();
         subject: &Looking<'_>,
         observed: Option<&Observed<Note>>,
     ) -> Result<Plan<Note>, Failure> {
@@ -302,10 +317,6 @@ impl Driver for Terraform {
             Some(observed) => observed.note.secrets.clone(),
             None => Self::secrets(subject).await?,
         };
-    fn is_ours(&self, _: &Looking<'_>, observed: &Observed<Note>) -> bool {
-        observed.note.ours
-    }
-
         let config = wanted::config(block, subject.desired, &secrets)?;
         secrets.wanted = shape::secrets(block, &config);
         let validate = connection.lease.validate(&connection.type_name, &config);
@@ -317,6 +328,8 @@ impl Driver for Terraform {
         }
         let none = State::none();
         let prior = observed.map_or(&none, |observed| &observed.note.state);
+        let mut asked = config.to_state_json(connection.schema.ty()).unwrap_or_default();
+        asked.extend_from_slice(connection.visible.as_bytes());
         let config = match observed {
             Some(_) => ignoring::without_ignored(subject.object, block, &prior.value, config)?,
             None => config,
@@ -335,8 +348,6 @@ impl Driver for Terraform {
             observed.and_then(|observed| observed.note.kept.resource.as_ref()).is_some_and(|r| r.tainted);
         let mut changes = Vec::new();
         if observed.is_some() {
-        let mut asked = config.to_state_json(connection.schema.ty()).unwrap_or_default();
-        asked.extend_from_slice(connection.visible.as_bytes());
             changes = differences(block, &prior.value, &planned);
             if tainted {
                 let reason = json!("its creation failed half-way");

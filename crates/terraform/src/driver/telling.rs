@@ -113,6 +113,14 @@ pub fn timeout(object: &Json, purpose: OperationType) -> Option<Duration> {
     Some(Duration::from_nanos(nanoseconds) + MARGIN)
 }
 
+/// The longest that any change may take, with enough beside it for what comes before and after it. `otherwise` is for
+/// those that say nothing of it.
+pub fn longest(object: &Json, otherwise: Duration) -> Duration {
+    let times = object.pointer("/spec/resource/timeouts").and_then(Json::as_object);
+    let longest = times.into_iter().flatten().filter_map(|(_, time)| time.as_u64()).max();
+    longest.map_or(otherwise, Duration::from_nanos).max(otherwise) + 10 * MARGIN
+}
+
 /// A value for people to look at.
 pub fn json(value: &Value) -> Json {
     match value {
