@@ -100,6 +100,8 @@ pub enum Readiness {
     Busy { message: String, after: Option<Duration> },
     /// Can be compared and changed, but does not do what it should (yet).
     NotReady { message: String, after: Option<Duration> },
+    /// Has failed, and does not recover by itself: somebody has to change something.
+    Failed { message: String },
 }
 
 /// A resource as it is.
@@ -360,6 +362,13 @@ pub trait Driver: Send + Sync + 'static {
         subject: &Subject<'_, Self::Connection>,
         intent: &Intent,
     ) -> Result<Recovery, Failure>;
+
+    /// The resource as the record of the object alone names it, without a look at it: for the deletion of what no read
+    /// shows. None if the record does not name it.
+    fn recorded(&self, subject: &Subject<'_, Self::Connection>) -> Option<Observed<Self::Note>> {
+        let _ = subject;
+        None
+    }
 
     /// What to find the old resource by, when a new one is made before it goes. No secrets. None if this kind cannot
     /// be replaced that way; the old one goes first then.

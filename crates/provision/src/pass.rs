@@ -90,6 +90,8 @@ pub(crate) struct Pass<'a, D: Driver> {
     asked: Option<String>,
     /// What calls want written on the object and what is not written yet.
     pending: Record,
+    /// It was made in this pass, just as the object still says.
+    made_so: bool,
     /// Went wrong after the resource was made.
     after_made: Option<Failure>,
 
@@ -130,6 +132,7 @@ impl<'a, D: Driver> Pass<'a, D> {
             plan: None,
             asked: None,
             pending: Record::default(),
+            made_so: false,
             after_made: None,
             verdict: Verdict::Synced,
             references: ReferencesState::None,

@@ -136,6 +136,16 @@ pub fn describe(changes: &[Change]) -> String {
     changes.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
+/// Why changes are refused that only a replacement can make.
+pub fn unchangeable(changes: &[Change]) -> String {
+    let fields: Vec<&str> =
+        changes.iter().filter(|change| change.replaces).map(|change| change.path.as_str()).collect();
+    let (fields, annotation) = (fields.join(", "), crate::policies::REPLACE_POLICY);
+    format!(
+        "{fields} cannot be changed in place; change it back, delete the object, or set the annotation {annotation} to replace the resource"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,6 +28,7 @@ impl<D: Driver> Pass<'_, D> {
             Some(Readiness::Busy { message, after } | Readiness::NotReady { message, after }) => {
                 self.not_synced(message, *after)
             }
+            Some(Readiness::Failed { message }) => Verdict::Failed(self.redacted(Failure::terminal(message))),
         }
     }
 
@@ -61,6 +62,10 @@ impl<D: Driver> Pass<'_, D> {
                 return Ok(State::Tell);
             }
         };
+        if self.made_so {
+            let fixed: Vec<Change> = changes.iter().filter(|change| change.replaces).cloned().collect();
+            self.guard = self.guard.given_up(&fixed);
+        }
         let still = self.guard.still(&changes);
         let (changes, stuck) = self.guard.divide(changes);
         self.guard = still;
@@ -148,17 +153,7 @@ impl<D: Driver> Pass<'_, D> {
         let policy = self.controls.replace.unwrap_or(self.policies.replace);
         let deposed = match policy {
             ReplacePolicy::Refuse => {
-                let fields: Vec<&str> = changes
-                    .iter()
-                    .filter(|change| change.replaces)
-                    .map(|change| change.path.as_str())
-                    .collect();
-                let fields = fields.join(", ");
-                let message = format!(
-                    "{fields} cannot be changed in place; set the annotation {} to replace the resource",
-                    policies::REPLACE_POLICY
-                );
-                return Err(Failure::terminal(message).into());
+                return Err(Failure::terminal(plan::unchangeable(changes)).into());
             }
             ReplacePolicy::DeleteFirst => None,
             ReplacePolicy::CreateFirst => self.engine.driver.deposed(&self.subject()?),
@@ -178,8 +173,10 @@ impl<D: Driver> Pass<'_, D> {
         self.begin(Beginning::Updating).await?;
         let updated = self.bounded(self.engine.driver.update(&self.subject()?, &observed, &plan)).await?;
         self.secrets.settle();
-        let paths: Vec<&str> = plan.changes.iter().map(|change| change.path.as_str()).collect();
-        self.event(Severity::Normal, "Updated", &format!("Changed {}", paths.join(", "))).await;
+        if !plan.calls.is_empty() {
+            let paths: Vec<&str> = plan.changes.iter().map(|change| change.path.as_str()).collect();
+            self.event(Severity::Normal, "Updated", &format!("Changed {}", paths.join(", "))).await;
+        }
         if self.facts.dialect.identity_in_spec() {
             self.record(updated.record).await?;
         } else {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use objects::{Value, meta};
 use serde_json::{Map, json};
 
@@ -17,8 +17,8 @@ use crate::policies::APPLIED;
 use crate::references;
 use crate::writing;
 
-/// How long something that was made may stay unseen before it counts as gone again.
-const UNSEEN: SignedDuration = SignedDuration::from_mins(5);
+/// How long something that was made may stay unseen before that is a fault, and no longer a read that lags behind.
+const UNSEEN: Duration = Duration::from_mins(5);
 /// Between looks for it, at first and at most.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 const LAST_LOOK: Duration = Duration::from_secs(30);
@@ -72,6 +72,12 @@ impl<D: Driver> Pass<'_, D> {
             (false, false) => Beginning::Creating,
         };
         self.begin(beginning).await?;
+        let mut patch = json!({});
+        if self.intent.is_none() && self.managed() && !self.facts.dialect.identity_in_spec() {
+            // What was made before is gone. Nobody must take its name for that of what is made now.
+            patch = self.forget().await?;
+            self.know(&Record::default());
+        }
         let intent = match &self.intent {
             Some(open) => open.next_try(self.now),
             None => Intent::new(Action::Create, &self.object, self.now),
@@ -80,11 +86,23 @@ impl<D: Driver> Pass<'_, D> {
         if !self.managed() {
             finalizers.push(self.facts.finalizer.as_str().into());
         }
-        let annotations = json!({intent::ANNOTATION: intent.to_annotation()});
-        self.write_locked(json!({"metadata": {"finalizers": finalizers, "annotations": annotations}}))
-            .await?;
+        patch["metadata"]["finalizers"] = finalizers.into();
+        patch["metadata"]["annotations"][intent::ANNOTATION] = intent.to_annotation();
+        self.write_locked(patch).await?;
         self.intent = Some(intent);
         Ok(State::Create)
+    }
+
+    /// Takes what names a resource that is gone out of the status; what else is to be forgotten is returned as a patch.
+    async fn forget(&mut self) -> Result<Value, Stop> {
+        let forgotten = self.engine.driver.forgotten(&self.subject()?);
+        if forgotten == Record::default() {
+            return Ok(json!({}));
+        }
+        let status = self.facts.dialect.recorded(&self.object, &forgotten, self.place());
+        self.write_status(&status).await?;
+        self.pending = Record { status: Value::Null, ..forgotten };
+        Ok(self.take_pending())
     }
 
     pub(super) async fn create(&mut self) -> Step {
@@ -213,7 +231,8 @@ impl<D: Driver> Pass<'_, D> {
         patch["metadata"]["annotations"][APPLIED] = json!(self.applied.to_annotation());
     }
 
-    /// The intent ends only when what was made has been seen: a look that lags behind must not lead to a second one.
+    /// The intent ends only when what was made has been seen: a look that lags behind must not lead to a second one, and
+    /// neither must one that never shows it.
     pub(super) async fn confirm(&mut self) -> Step {
         self.look_at().await?;
         if self.observed.is_some() {
@@ -221,18 +240,11 @@ impl<D: Driver> Pass<'_, D> {
         }
         let Some(intent) = self.intent.clone() else { return Ok(State::Decide) };
         let made = intent.made.unwrap_or(self.now);
-        if self.now.duration_since(made) > UNSEEN {
-            tracing::warn!(
-                control_plane = self.control_plane,
-                name = meta::name(&self.object),
-                "what was made is gone"
-            );
-            self.intent = None;
-            if self.deleting() {
-                return Ok(State::Release);
-            }
-            self.write(json!({"metadata": {"annotations": {intent::ANNOTATION: null}}})).await?;
-            return Err(Failure::recoverable("the resource was made and is gone again").into());
+        let waited = Duration::try_from(self.now.duration_since(made)).unwrap_or_default();
+        if self.deleting()
+            && let Some(next) = self.delete_unseen(waited).await?
+        {
+            return Ok(next);
         }
         if intent.made.is_none() {
             let noted = Intent { made: Some(made), ..intent };
@@ -240,13 +252,39 @@ impl<D: Driver> Pass<'_, D> {
                 .await?;
             self.intent = Some(noted);
         }
-        let waited = Duration::try_from(self.now.duration_since(made)).unwrap_or_default();
+        if waited > UNSEEN {
+            let recorded = self.engine.driver.recorded(&self.subject()?);
+            let arn = recorded.and_then(|recorded| recorded.arn).map(|arn| format!(" as {arn}"));
+            let message = format!(
+                "the resource was made{} and no read shows it; it is not made again. If it is gone, remove the annotation {}",
+                arn.unwrap_or_default(),
+                intent::ANNOTATION
+            );
+            return Err(Failure::recoverable(message).into());
+        }
         let after = waited.clamp(FIRST_LOOK, LAST_LOOK);
         self.verdict = self.not_synced("the resource was made and cannot be seen yet", after);
         Ok(State::Tell)
     }
 
+    /// What was made and is not seen is deleted by what its record names it. That there is nothing to delete may be a
+    /// service that lags behind, so it is believed only after a while.
+    async fn delete_unseen(&mut self, waited: Duration) -> Result<Option<State>, Stop> {
+        let over = (waited > UNSEEN).then_some(State::Release);
+        let Some(recorded) = self.engine.driver.recorded(&self.subject()?) else { return Ok(over) };
+        match self.engine.bounded(self.engine.driver.delete(&self.subject()?, &recorded)).await {
+            Ok(Deleted::Gone | Deleted::Going(_)) => {
+                self.event(Severity::Normal, "Deleted", "The resource was deleted").await;
+                Ok(Some(State::Release))
+            }
+            Err(failure) if failure.is_not_found() => Ok(over),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
     pub(super) async fn close(&mut self) -> Step {
+        let generation = meta::generation(&self.object);
+        self.made_so = self.intent.as_ref().is_some_and(|intent| intent.generation == generation);
         let mut patch = self.take_pending();
         let deposed = self.intent.as_ref().and_then(|intent| intent.deposed.clone());
         let action = self.intent.as_ref().map(|intent| intent.action);
@@ -302,11 +340,7 @@ impl<D: Driver> Pass<'_, D> {
                 Err(failure) => return Err(failure.into()),
             }
         }
-        let forgotten = self.engine.driver.forgotten(&self.subject()?);
-        let status = self.facts.dialect.recorded(&self.object, &forgotten, self.place());
-        self.write_status(&status).await?;
-        self.pending = Record { status: Value::Null, ..forgotten };
-        let mut patch = self.take_pending();
+        let mut patch = self.forget().await?;
         // A new token: this is another resource than the one the old token was for.
         let intent = Intent { tries: 0, ..Intent::new(Action::ReplaceCreate, &self.object, self.now) };
         patch["metadata"]["annotations"][intent::ANNOTATION] = intent.to_annotation();

@@ -69,7 +69,7 @@ impl<D: Driver> Pass<'_, D> {
             (Some(_), false) => Verb::Update,
         };
         if replaces && self.controls.replace.unwrap_or(self.policies.replace) == ReplacePolicy::Refuse {
-            preview.remarks.push("the resource would have to be replaced, which is refused".to_owned());
+            preview.remarks.push(plan::unchangeable(&changes));
         }
         if preview.verb != Verb::Nothing {
             preview.calls = planned.calls;

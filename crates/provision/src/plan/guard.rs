@@ -62,6 +62,17 @@ impl Guard {
         Guard(remaining.iter().filter_map(entry).collect())
     }
 
+    /// What differs from the moment it was made, and what nothing but making it again could change, is given up at once.
+    #[must_use]
+    pub fn given_up(&self, changes: &[Change]) -> Guard {
+        let mut given_up = self.clone();
+        for change in changes {
+            let entry = Entry { change: change.fingerprint(), writes: WRITES };
+            given_up.0.insert(change.path.clone(), entry);
+        }
+        given_up
+    }
+
     /// When nothing was written: what no longer differs is forgotten.
     #[must_use]
     pub fn still(&self, changes: &[Change]) -> Guard {

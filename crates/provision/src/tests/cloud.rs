@@ -92,6 +92,8 @@ struct State {
     stale: Option<(Resources, u32)>,
     /// How many reads after a write do not see it.
     lag: u32,
+    /// No read shows anything.
+    hidden: bool,
 }
 
 #[derive(Default)]
@@ -143,6 +145,9 @@ impl Cloud {
     }
 
     fn read(state: &mut State) -> Resources {
+        if state.hidden {
+            return Resources::new();
+        }
         match &mut state.stale {
             Some((before, reads)) => {
                 let seen = before.clone();
@@ -182,6 +187,10 @@ impl Cloud {
                 "zone-a"
             };
             resource.fields.entry("zone").or_insert(zone.into());
+            // The cloud has a spelling of its own.
+            if let Some(Value::String(text)) = resource.fields.get_mut("fixed") {
+                *text = text.to_lowercase();
+            }
             Self::write(state).insert(id.clone(), resource);
             Ok(id)
         })
@@ -260,6 +269,10 @@ impl Cloud {
 
     pub fn lose(&self, name: &str) {
         self.state.lock().resources.retain(|_, one| one.name != name);
+    }
+
+    pub fn hide(&self, hidden: bool) {
+        self.state.lock().hidden = hidden;
     }
 
     pub fn lag(&self, reads: u32) {

@@ -70,6 +70,25 @@ async fn creating() {
     }
 }
 
+/// Somebody else deleted it, and it is made again: the record still names the one that is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn making_again() {
+    for (kind, _) in KINDS {
+        let mut f = Fixture::new().await;
+        let prepare = async |f: &Fixture, name: &str| {
+            f.make(kind, name, json!({}), json!({"size": 3})).await;
+            f.synced(kind, name).await;
+            f.cloud.lose(name);
+        };
+        let act = async |f: &Fixture, name: &str| f.nudge(kind, name).await;
+        let check = async |f: &Fixture, name: &str| {
+            f.until("it is there again", async |f| !f.cloud.of(name).is_empty()).await;
+            made(f, kind, name).await;
+        };
+        at_every_call(&mut f, kind, "again", prepare, act, check).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn updating() {
     for (kind, _) in KINDS {

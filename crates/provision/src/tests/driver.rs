@@ -155,6 +155,9 @@ impl Driver for TestDriver {
             Some(_) => {
                 Readiness::Busy { message: "going".to_owned(), after: Some(Duration::from_millis(20)) }
             }
+            None if resource.fields.get("color") == Some(&json!("broken")) => {
+                Readiness::Failed { message: "color is broken".to_owned() }
+            }
             None => Readiness::Ready,
         };
         Ok(Observation::Present(Box::new(Observed {
@@ -254,6 +257,17 @@ impl Driver for TestDriver {
         Ok(match make(subject.calls, OperationType::ReadMany, "List", find).await? {
             Some(id) => Recovery::Made(recorded(id)),
             None => Recovery::NotMade,
+        })
+    }
+
+    fn recorded(&self, subject: &S<'_>) -> Option<Observed<String>> {
+        let id = id(subject)?.to_owned();
+        Some(Observed {
+            spec: Value::Null,
+            status: json!({"id": id}),
+            arn: Some(format!("arn:{id}")),
+            readiness: Readiness::Ready,
+            note: id,
         })
     }
 

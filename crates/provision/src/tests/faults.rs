@@ -51,6 +51,29 @@ async fn reads_that_lag_behind() {
     }
 }
 
+/// However long it is not seen, it is not made a second time, and it goes with its object.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_never_seen_is_made_once() {
+    for (kind, _) in KINDS {
+        let f = Fixture::new().await;
+        f.cloud.hide(true);
+        f.make(kind, "unseen", json!({}), json!({"size": 3})).await;
+        f.told(kind, "unseen", "ACK.ResourceSynced", "False", "cannot be seen yet").await;
+        let object = f.get(kind, "unseen").await.unwrap();
+        let open = intent::Intent::of(&object).unwrap().unwrap();
+        let long_ago = open.made.map(|made| made - jiff::SignedDuration::from_hours(1));
+        let open = intent::Intent { made: long_ago, ..open };
+        f.annotate(kind, "unseen", json!({intent::ANNOTATION: open.to_annotation()})).await;
+        f.told(kind, "unseen", "ACK.Recoverable", "True", "was made as arn:id-1 and no read shows it").await;
+        f.nudge(kind, "unseen").await;
+        f.settle().await;
+        f.cloud.only("unseen");
+        f.delete(kind, "unseen").await;
+        f.gone(kind, "unseen").await;
+        assert!(f.cloud.of("unseen").is_empty(), "no orphan of {kind}");
+    }
+}
+
 /// The answer is lost, and the first looks do not show what was made.
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_and_stale_at_once() {
@@ -141,4 +164,29 @@ async fn an_intent_that_cannot_be_read() {
     f.annotate(TOKENS, "odd", json!({intent::ANNOTATION: null})).await;
     f.nudge(TOKENS, "odd").await;
     f.synced(TOKENS, "odd").await;
+}
+
+/// What the cloud spells otherwise when it makes something cannot be put right by making it again; an edit could.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_made_otherwise_is_told_and_left() {
+    let f = Fixture::new().await;
+    f.make(TOKENS, "spelled", json!({}), json!({"fixed": "Up"})).await;
+    f.synced(TOKENS, "spelled").await;
+    f.told(TOKENS, "spelled", "ACK.Advisory", "True", "spec.fixed").await;
+    f.nudge(TOKENS, "spelled").await;
+    f.settle().await;
+    f.told(TOKENS, "spelled", "ACK.ResourceSynced", "True", "").await;
+    f.edit(TOKENS, "spelled", json!({"fixed": "Down"})).await;
+    f.told(TOKENS, "spelled", "ACK.Terminal", "True", "spec.fixed cannot be changed in place").await;
+    assert_eq!(f.cloud.only("spelled").fields["fixed"], "up");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_failed_for_good_is_terminal() {
+    let f = Fixture::new().await;
+    f.make(TOKENS, "failed", json!({}), json!({"color": "broken"})).await;
+    f.told(TOKENS, "failed", "ACK.Terminal", "True", "color is broken").await;
+    f.told(TOKENS, "failed", "ACK.ResourceSynced", "False", "color is broken").await;
+    f.edit(TOKENS, "failed", json!({"color": "red"})).await;
+    f.synced(TOKENS, "failed").await;
 }
