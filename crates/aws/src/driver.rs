@@ -11,6 +11,7 @@ mod changing;
 mod connection;
 mod failure;
 mod finding;
+mod identity;
 mod listing;
 mod reading;
 mod records;
@@ -21,12 +22,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use objects::CompactString;
+use objects::{CompactString, meta};
 use provision::dialect::ack::Ack;
 use provision::dialect::ack::place::Defaults;
 use provision::{
     Change, Deleted, Driver, Facts, Failure, Intent, LateInitialization, Made, Observation, Observed, Plan,
-    Record, Recovery, Reference, SecretField, Subject, Surroundings, Updated,
+    Readiness, Record, Recovery, Reference, SecretField, Subject, Surroundings, Updated,
 };
 use serde_json::{Map, Value, json};
 
@@ -96,6 +97,8 @@ pub struct Note {
     pub(crate) answer: Value,
     pub(crate) reply: Value,
     pub(crate) lists: BTreeMap<String, Value>,
+    /// Nothing of it was read: it is what the object says.
+    pub(crate) unseen: bool,
 }
 
 pub(crate) type Subjected<'a> = Subject<'a, AwsConnection>;
@@ -238,8 +241,12 @@ impl Driver for AwsDriver {
     async fn observe(&self, subject: &Subjected<'_>) -> Result<Observation<Note>, Failure> {
         let kind = self.kind(subject.facts)?;
         let wanted = scope::wanted(subject);
-        let read = reading::observe(kind, subject, &wanted);
-        match Box::pin(read).await? {
+        let mut found = Box::pin(reading::observe(kind, subject, &wanted)).await?;
+        let managed = meta::finalizers(subject.object).any(|one| one == subject.facts.finalizer);
+        if found.is_none() && !managed {
+            found = Box::pin(finding::namesake(kind, subject, &wanted)).await?;
+        }
+        match found {
             None => Ok(Observation::Absent),
             Some(found) => Ok(Observation::Present(Box::new(self.observed(kind, subject, found)))),
         }
@@ -265,6 +272,14 @@ impl Driver for AwsDriver {
         let mut changes: Vec<Change> = differences.iter().map(change).collect();
         changes.extend(subject.secrets.changed().map(Change::sensitive));
         let calls = changing::updating_calls(kind, subject, &wanted, observed, &changes)?;
+        // What no call changes would have to be made anew. Tags are no reason for that, nor is what is only to be emptied.
+        let tags = kinds::compare::tags_field(kind);
+        for (difference, change) in differences.iter().zip(&mut changes) {
+            let served = calls.iter().any(|call| call.serves.contains(&difference.word));
+            let matters = tags.as_ref() != Some(&difference.word) && !is_empty(&difference.to);
+            change.replaces |= !served && matters;
+        }
+        identity::add_changes(subject, &mut changes);
         let names = calls.iter().map(|call| format!("{}:{}", kind.service, call.operation)).collect();
         Ok(Plan::new(changes, names, Note::default()))
     }
@@ -277,7 +292,11 @@ impl Driver for AwsDriver {
     ) -> Result<Made, Failure> {
         let kind = self.kind(subject.facts)?;
         let wanted = scope::wanted(subject);
-        Box::pin(changing::create(kind, subject, &wanted, &intent.token)).await.map(Made::from)
+        let mut record = Box::pin(changing::create(kind, subject, &wanted, &intent.token)).await?;
+        let known = wanted.identified(&record.status, record.arn.as_deref());
+        let named = identity::annotation(kind, subject.object, &known);
+        record.annotations.insert(identity::ANNOTATION.to_owned(), named);
+        Ok(record.into())
     }
 
     async fn update(
@@ -301,6 +320,40 @@ impl Driver for AwsDriver {
     async fn recover(&self, subject: &Subjected<'_>, _: &Intent) -> Result<Recovery, Failure> {
         let kind = self.kind(subject.facts)?;
         Box::pin(finding::recover(kind, subject, self.settings.lag)).await
+    }
+
+    fn recorded(&self, subject: &Subjected<'_>) -> Option<Observed<Note>> {
+        let kind = self.kind(subject.facts).ok()?;
+        let wanted = scope::wanted(subject);
+        // What cannot be asked for is not named.
+        kinds::calls::read(kind, &wanted.scope(kind, None).ok()?)?;
+        let status = subject.object.get("status").cloned().unwrap_or_default();
+        let note = Note {
+            observed: json!({"spec": wanted.object["spec"], "status": status}),
+            unseen: true,
+            ..Note::default()
+        };
+        let arn = wanted.meta.get("arn").filter(|arn| !arn.is_empty()).cloned();
+        Some(Observed { spec: Value::Null, status, arn, readiness: Readiness::Ready, note })
+    }
+
+    fn forgotten(&self, subject: &Subjected<'_>) -> Record {
+        let fields = self.kind(subject.facts).ok().and_then(|kind| kind.plan().ok()).map(kinds::Plan::fields);
+        let known = fields.into_iter().flatten().filter(|field| field.home == Home::Status);
+        let mut status: Map<String, Value> = known.map(|field| (field.name.clone(), Value::Null)).collect();
+        status.insert("ackResourceMetadata".to_owned(), json!({"arn": null}));
+        let annotations = BTreeMap::from([(identity::ANNOTATION.to_owned(), None)]);
+        Record { status: Value::Object(status), annotations, ..Record::default() }
+    }
+
+    fn shown(&self, subject: &Subjected<'_>, observed: &Observed<Note>) -> Record {
+        let mut record = Record::default();
+        if let Ok(kind) = self.kind(subject.facts) {
+            let known = scope::wanted(subject).identified(&observed.status, observed.arn.as_deref());
+            let named = identity::annotation(kind, subject.object, &known);
+            record.annotations.insert(identity::ANNOTATION.to_owned(), named);
+        }
+        record
     }
 
     fn late_initialization(&self, subject: &Subjected<'_>, observed: &Observed<Note>) -> LateInitialization {

@@ -207,8 +207,8 @@ mod tests {
         let queue = find("sqs", "Queue").unwrap();
         let expected = json!({"Version": "2012-10-17", "Statement": [{
             "Sid": "Sqs", "Effect": "Allow", "Resource": "*", "Action": [
-                "sqs:CreateQueue", "sqs:DeleteQueue", "sqs:GetQueueAttributes", "sqs:ListQueueTags", "sqs:ListQueues",
-                "sqs:SetQueueAttributes", "sqs:TagQueue", "sqs:UntagQueue",
+                "sqs:CreateQueue", "sqs:DeleteQueue", "sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:ListQueueTags",
+                "sqs:ListQueues", "sqs:SetQueueAttributes", "sqs:TagQueue", "sqs:UntagQueue",
             ],
         }]});
         assert_eq!(policy([queue]).unwrap(), expected);

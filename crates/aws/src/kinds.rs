@@ -235,4 +235,6 @@ fn overlay(rules: &ServiceRules, model: &'static model::Service) -> Overlay {
 }
 
 #[cfg(test)]
+mod samples;
+#[cfg(test)]
 mod tests;

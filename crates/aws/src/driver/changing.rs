@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provision::{Change, Deleted, Failure, Observed, OperationType, Record};
+use provision::{Change, Class, Deleted, Failure, Observed, OperationType, Record};
 use serde_json::Value;
 
 use super::scope::Wanted;
@@ -36,8 +36,27 @@ pub(super) async fn perform(
             let message = subject.secrets.redact(&failure.message);
             Err(Failure { message, ..failure })
         }
-        Ok(answer) => Ok(answer),
+        Ok(answer) => match refused_entry(kind, &answer) {
+            Some(failure) => Err(failure),
+            None => Ok(answer),
+        },
     }
+}
+
+/// What an answer says of entries that were not taken, although the call as a whole was.
+fn refused_entry(kind: &KindFacts, answer: &Value) -> Option<Failure> {
+    let count = answer.get("FailedEntryCount").and_then(Value::as_i64).filter(|count| *count > 0)?;
+    let first = answer.get("FailedEntries").and_then(|entries| entries.get(0));
+    let text =
+        |member: &str| first.and_then(|first| first.get(member)).and_then(Value::as_str).unwrap_or_default();
+    let code = text("ErrorCode").to_owned();
+    let class = if kind.rules.errors.terminal.contains(&code) { Class::Terminal } else { Class::Recoverable };
+    let of = text("TargetId");
+    Some(Failure::new(
+        class,
+        code,
+        format!("{count} entries were refused, first {of}: {}", text("ErrorMessage")),
+    ))
 }
 
 fn named(kind: &KindFacts, planned: &Planned) -> String {
@@ -87,13 +106,11 @@ pub(super) fn record(
     operation: &str,
     answer: &Value,
 ) -> Record {
-    let (path, _) = scope.translator.answer_path(operation);
-    let found = path.iter().try_fold(answer, |value, word| value.get(word)).unwrap_or(answer);
-    let found = match found {
-        Value::Array(items) => items.first().unwrap_or(&Value::Null),
+    let found = match scope.translator.answered(operation, answer).unwrap_or_else(|| answer.clone()) {
+        Value::Array(items) => items.into_iter().next().unwrap_or_default(),
         one => one,
     };
-    let mut learned = scope.translator.learned(operation, found);
+    let mut learned = scope.translator.learned(operation, &found);
     if learned.arn.is_none() {
         learned.arn = scope.translator.learned(operation, answer).arn;
     }
@@ -189,7 +206,8 @@ pub(super) async fn delete(
     if kind.rules.function.as_deref() == Some(records::FUNCTION) {
         return records::delete(kind, subject, wanted, observed).await;
     }
-    let shut = kind.rules.deletable.iter().any(|gate| !reading::is_open(gate, &observed.note.observed));
+    let shut = !observed.note.unseen
+        && kind.rules.deletable.iter().any(|gate| !reading::is_open(gate, &observed.note.observed));
     if shut {
         return Ok(Deleted::Going(SOON));
     }
@@ -240,4 +258,26 @@ async fn version_deletions(
         }
     };
     Ok(old.map(deletion).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn entries_that_were_not_taken() {
+        let rule = crate::kinds::find("eventbridge", "Rule").unwrap();
+        let refused = json!({"FailedEntryCount": 1, "FailedEntries": [
+            {"TargetId": "t", "ErrorCode": "ManagedRuleException", "ErrorMessage": "it is not yours"},
+        ]});
+        let failure = refused_entry(rule, &refused).unwrap();
+        assert_eq!(
+            failure.to_string(),
+            "ManagedRuleException: 1 entries were refused, first t: it is not yours"
+        );
+        assert_eq!(refused_entry(rule, &json!({"FailedEntryCount": 0, "FailedEntries": []})), None);
+        assert_eq!(refused_entry(rule, &json!({})), None);
+    }
 }

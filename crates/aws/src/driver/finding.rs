@@ -14,6 +14,7 @@ use super::scope::Wanted;
 use super::{Subjected, changing, reading, scope};
 use crate::kinds::calls::{self, Planned};
 use crate::kinds::compare::tag_words;
+use crate::kinds::send::Scope;
 use crate::kinds::{KindFacts, paths, tags};
 use crate::rules::vocabulary::Call;
 
@@ -23,6 +24,7 @@ pub(super) const MARK: &str = "hangar.dev/owner";
 /// Creating calls that answer with what is there when it is there already.
 const REPEATABLE: &[(&str, &str)] = &[
     ("ecs", "CreateCluster"),
+    ("lambda", "PublishVersion"),
     ("sfn", "CreateActivity"),
     ("sfn", "CreateStateMachine"),
     ("sns", "CreatePlatformApplication"),
@@ -32,13 +34,18 @@ const REPEATABLE: &[(&str, &str)] = &[
     ("sqs", "CreateQueue"),
 ];
 
+/// Whether making something that is there already looks like making it: then nobody can tell afterwards whose it is.
+fn takes_over(kind: &KindFacts) -> bool {
+    REPEATABLE.contains(&(kind.service, kind.rules.operations.create.value.as_str()))
+}
+
 fn is_repeatable(kind: &KindFacts) -> bool {
     let create = kind.rules.operations.create.value.as_str();
     let operation = kind.plan().ok().and_then(|plan| plan.model().operation(create));
     let has_token = operation
         .and_then(|operation| operation.input())
         .is_some_and(|input| input.members().any(|member| member.is_idempotency_token()));
-    has_token || REPEATABLE.contains(&(kind.service, create))
+    has_token || takes_over(kind)
 }
 
 /// Whether a kind carries a mark: EC2's, which have no names, and those whose rules say so.
@@ -63,6 +70,9 @@ pub(super) async fn recover(
     lag: Duration,
 ) -> Result<Recovery, Failure> {
     let wanted = scope::wanted(subject);
+    if is_recorded(kind, &wanted)? {
+        return Ok(Recovery::Made(Record::default()));
+    }
     if calls::read(kind, &wanted.scope(kind, None)?).is_some() {
         return Ok(match reading::observe(kind, subject, &wanted).await? {
             Some(found) => {
@@ -92,7 +102,39 @@ pub(super) async fn recover(
             return Ok(Recovery::Made(record));
         }
     }
+    // What answers with what is there is made again at once, however old the list is.
+    if takes_over(kind) {
+        return Ok(Recovery::Repeat);
+    }
     Ok(if younger_than(subject, lag) { Recovery::NotYet(LAGGING) } else { Recovery::NotMade })
+}
+
+/// What has the name already that an object which has nothing yet asks for, where the creating call would not say so.
+pub(super) async fn namesake(
+    kind: &'static KindFacts,
+    subject: &Subjected<'_>,
+    wanted: &Wanted,
+) -> Result<Option<reading::Found>, Failure> {
+    let scope = wanted.scope(kind, None)?;
+    let told = kind.rules.find.as_ref().filter(|_| takes_over(kind) && calls::read(kind, &scope).is_none());
+    let Some(find) = told.filter(|find| scope.holds(&find.when)) else { return Ok(None) };
+    for item in found(kind, subject, wanted, find).await? {
+        let record = changing::record(kind, wanted, &scope, &find.call.value, &item);
+        if is_pending(&record) {
+            continue;
+        }
+        let known = wanted.identified(&record.status, record.arn.as_deref());
+        if let Some(found) = reading::observe(kind, subject, &known).await? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the object names what only the creating call can have told: then that call was answered, whatever reads say.
+fn is_recorded(kind: &KindFacts, wanted: &Wanted) -> Result<bool, Failure> {
+    let names = |scope: Scope<'_>| calls::read(kind, &scope).is_some();
+    Ok(names(wanted.scope(kind, None)?) && !names(wanted.unidentified().scope(kind, None)?))
 }
 
 /// Between looks for what a list may not show yet.
@@ -112,8 +154,17 @@ async fn found(
     let scope = wanted.scope(kind, None)?;
     let reply = reading::read_part(kind, subject, &scope, find, true).await?.unwrap_or_default();
     let path = find.take.as_deref().unwrap_or_default();
+    let operation = find.call.value.as_str();
     Ok(match paths::take(&reply, path, &|word| scope.find(word, None)) {
-        Some(Value::Array(items)) => items,
+        Some(Value::Array(items)) => {
+            items.into_iter().filter(|item| calls::matches(kind, &scope, operation, item)).collect()
+        }
+        // What it was asked by names it too: answers need not repeat it.
+        Some(Value::Object(members)) => {
+            let asked = scope.request(operation, &find.send);
+            let arn = asked.into_iter().filter(|(member, _)| scope.translator.is_own_arn(member));
+            vec![Value::Object(arn.chain(members).collect())]
+        }
         Some(one) => vec![one],
         None => Vec::new(),
     })
@@ -135,13 +186,17 @@ async fn listed(
     };
     let reply = reading::ask(kind, subject, OperationType::ReadMany, &planned).await?;
     let scope = wanted.scope(kind, None)?;
-    let (path, _) = scope.translator.answer_path(&list.value);
-    let items = path.iter().try_fold(&reply, |value, word| value.get(word)).cloned().unwrap_or_default();
-    let Value::Array(mut items) = items else { return Ok(Some((&list.value, Vec::new()))) };
+    let items = scope.translator.answered(&list.value, &reply);
+    let Some(Value::Array(mut items)) = items else { return Ok(Some((&list.value, Vec::new()))) };
     if !is_marked(kind) {
         items.retain(|item| has_name(kind, &scope, &list.value, item));
     }
     Ok(Some((&list.value, items)))
+}
+
+/// Lists of SNS have words in the place of an ARN while nobody has confirmed a subscription.
+fn is_pending(record: &Record) -> bool {
+    record.arn.as_deref().is_some_and(|arn| !arn.starts_with("arn:"))
 }
 
 /// Whether something that was found is there and was made for this object.
@@ -152,6 +207,9 @@ async fn is_ours(
     record: &Record,
     item: &Value,
 ) -> Result<bool, Failure> {
+    if is_pending(record) {
+        return Ok(false);
+    }
     let known = wanted.identified(&record.status, record.arn.as_deref());
     if is_marked(kind) && !is_filtered(kind) {
         let scope = known.scope(kind, None)?;
@@ -177,7 +235,7 @@ fn younger_than(subject: &Subjected<'_>, age: Duration) -> bool {
 }
 
 /// Whether an item of a list has the name that the object wants.
-fn has_name(kind: &KindFacts, scope: &crate::kinds::send::Scope<'_>, operation: &str, item: &Value) -> bool {
+fn has_name(kind: &KindFacts, scope: &Scope<'_>, operation: &str, item: &Value) -> bool {
     let names = ["Name".to_owned(), format!("{}Name", kind.resource())];
     let found = item.as_object().into_iter().flatten().find_map(|(member, value)| {
         let field = scope.translator.field_of(operation, member)?;

@@ -46,7 +46,7 @@ pub(super) async fn observe(
     }
     let status = Value::Object(learned.status.clone());
     let identified = wanted.identified(&status, learned.arn.as_deref());
-    let mut note = Note { observed: Value::Null, answer, reply, lists: BTreeMap::new() };
+    let mut note = Note { observed: Value::Null, answer, reply, lists: BTreeMap::new(), unseen: false };
     let here = json!({"spec": learned.spec, "status": status});
     if kind.rules.gone.iter().any(|gate| is_open(gate, &here)) {
         return Ok(None);
@@ -378,12 +378,12 @@ fn readiness(kind: &KindFacts, object: &Value) -> Readiness {
             value.as_str().map_or_else(|| value.to_string(), str::to_owned)
         ))
     };
-    if let Some(message) = state(&kind.rules.updatable) {
-        return Readiness::Busy { message, after: Some(LOOK_AGAIN) };
-    }
     if let Some(gate) = kind.rules.failed.iter().find(|gate| is_open(gate, object)) {
         let value = paths::take(object, &gate.at.value, &|_| None).unwrap_or_default();
-        return Readiness::NotReady { message: format!("{} is {value}", gate.at.value), after: None };
+        return Readiness::Failed { message: format!("{} is {value}", gate.at.value) };
+    }
+    if let Some(message) = state(&kind.rules.updatable) {
+        return Readiness::Busy { message, after: Some(LOOK_AGAIN) };
     }
     match state(&kind.rules.synced) {
         Some(message) => Readiness::NotReady { message, after: Some(LOOK_AGAIN) },
@@ -407,5 +407,14 @@ mod tests {
         check("ACTIVE", false, true);
         check("CREATING", true, false);
         check("INACCESSIBLE_ENCRYPTION_CREDENTIALS", false, false);
+        let failed = crate::kinds::all().iter().find(|kind| !kind.rules.failed.is_empty()).unwrap();
+        let gate = &failed.rules.failed[0];
+        let mut object = json!({"spec": {}, "status": {}});
+        super::super::scope::put(
+            &mut object,
+            &gate.at.value.split('.').collect::<Vec<_>>(),
+            gate.values[0].clone(),
+        );
+        assert!(matches!(readiness(failed, &object), Readiness::Failed { .. }), "{failed:?}");
     }
 }

@@ -7,7 +7,7 @@ use provision::Failure;
 use provision::dialect::ack::ADOPTION_POLICY;
 use serde_json::{Map, Value};
 
-use super::{Note, Subjected};
+use super::{Note, Subjected, identity};
 use crate::kinds::compare::{tag_words, tags_field};
 use crate::kinds::send::Scope;
 use crate::kinds::{KindFacts, tags};
@@ -20,6 +20,10 @@ pub(super) struct Wanted {
 
 pub(super) fn wanted(subject: &Subjected<'_>) -> Wanted {
     let mut object = subject.desired.clone();
+    // What the resource is called does not change with the object.
+    for (name, value) in identity::recorded(subject.object) {
+        put(&mut object, &["spec", &name], value);
+    }
     for field in subject.secrets.fields() {
         if let Some(secret) = subject.secrets.get(field) {
             let path = field.replace('[', ".").replace(']', "");
@@ -57,6 +61,21 @@ impl Wanted {
             meta.insert("arn", arn.to_owned());
         }
         Wanted { object, meta }
+    }
+
+    /// The same object as it is before anything is made of it.
+    pub fn unidentified(&self) -> Wanted {
+        let (mut object, mut meta) = (self.object.clone(), self.meta.clone());
+        object["status"] = Value::Null;
+        meta.insert("arn", String::new());
+        Wanted { object, meta }
+    }
+
+    /// The same object with nothing but what was found of its identity.
+    pub fn unnamed(&self) -> Wanted {
+        let mut object = self.object.clone();
+        object["spec"] = Value::Null;
+        Wanted { object, meta: self.meta.clone() }
     }
 
     /// What rules look words up in.

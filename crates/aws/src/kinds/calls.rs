@@ -75,10 +75,7 @@ pub fn pick(facts: &KindFacts, scope: &Scope<'_>, operation: &str, reply: &Value
     let told = facts.rules.read.as_ref().and_then(|call| call.take.as_deref());
     let found = match told {
         Some(path) => paths::take(reply, path, &|word| scope.find(word, None))?,
-        None => {
-            let (path, _) = scope.translator.answer_path(operation);
-            path.iter().try_fold(reply, |value, word| value.get(word))?.clone()
-        }
+        None => scope.translator.answered(operation, reply)?,
     };
     let object = match found {
         Value::Array(items) => items.into_iter().find(|item| matches(facts, scope, operation, item)),
@@ -95,7 +92,8 @@ fn is_gone(gate: &Gate, object: &Value) -> bool {
     value.is_some_and(|value| gate.values.iter().any(|known| *known == value || known == "*"))
 }
 
-fn matches(facts: &KindFacts, scope: &Scope<'_>, operation: &str, item: &Value) -> bool {
+/// Whether an item of a list has what picks the object out of it.
+pub fn matches(facts: &KindFacts, scope: &Scope<'_>, operation: &str, item: &Value) -> bool {
     let Some(members) = item.as_object() else { return false };
     facts.rules.matching.iter().all(|word| {
         let Some(field) = scope.translator.plan.field(&word.value) else { return true };
@@ -426,7 +424,15 @@ fn step_calls(facts: &KindFacts, scope: &Scope<'_>, mut rest: Vec<&FieldChange>,
                 keep_changed(scope, operation, &mut request, &words);
             }
         }
+        let words = if named.is_empty() && step.send.is_null() {
+            carried(scope, operation, &request, words)
+        } else {
+            words
+        };
         request.extend(scope.request(operation, &step.send));
+        if words.is_empty() {
+            continue;
+        }
         calls.push(Planned { serves: words, alone: step.alone, ..Planned::new(operation, request) });
     }
     let Some(operation) = rules.operations.update.as_ref().filter(|_| rules.update.is_empty()) else {
@@ -435,13 +441,35 @@ fn step_calls(facts: &KindFacts, scope: &Scope<'_>, mut rest: Vec<&FieldChange>,
     if rest.is_empty() {
         return;
     }
-    let words: Vec<String> = rest.iter().map(|change| change.word.clone()).collect();
     let mut request = scope.translator.request(&operation.value, Verb::Update, scope.object);
+    let words = rest.iter().map(|change| change.word.clone()).collect();
+    let words: Vec<String> = carried(scope, &operation.value, &request, words);
+    if words.is_empty() {
+        return;
+    }
     if rules.send_changed_only {
         keep_changed(scope, &operation.value, &mut request, &words);
     }
     annotated(facts, scope, &operation.value, &mut request);
     calls.push(Planned { serves: words, ..Planned::new(&operation.value, request) });
+}
+
+/// The words of those fields that a request made of the object has.
+fn carried(
+    scope: &Scope<'_>,
+    operation: &str,
+    request: &Map<String, Value>,
+    mut words: Vec<String>,
+) -> Vec<String> {
+    let inside = scope.translator.facts.rules.inside.as_ref().and_then(|inside| request.get(&inside.value));
+    let nested = inside.and_then(Value::as_object).into_iter().flatten();
+    let members = request.iter().chain(nested).map(|(member, _)| member);
+    let sent: Vec<&str> = members
+        .filter_map(|member| scope.translator.sent_field(operation, Verb::Update, member))
+        .map(|field| field.word.as_str())
+        .collect();
+    words.retain(|word| sent.contains(&word.as_str()));
+    words
 }
 
 /// Leaves what changed, what identifies the object, what the operation requires, and constants.

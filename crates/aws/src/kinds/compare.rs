@@ -386,7 +386,8 @@ fn same_text(wanted: &Value, found: &Value, normal: fn(&str) -> String) -> bool 
     }
 }
 
-fn same_arn_or_name(wanted: &Value, found: &Value) -> bool {
+/// Whether two texts are the same, or one is the ARN that ends with the other; what is not wanted is no difference.
+pub fn same_arn_or_name(wanted: &Value, found: &Value) -> bool {
     let (Value::String(one), Value::String(other)) = (wanted, found) else {
         return wanted.is_null() || wanted == found;
     };

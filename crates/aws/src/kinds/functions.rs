@@ -22,8 +22,11 @@ pub const PLANNERS: &[(&str, Planner)] = &[
 ];
 
 /// The functions that bring items of a collection into one form.
-pub const FORMS: &[(&str, Form)] =
-    &[("security_group_rules", security_group_rules), ("own_routes", own_routes)];
+pub const FORMS: &[(&str, Form)] = &[
+    ("network_acl_entries", network_acl_entries),
+    ("own_routes", own_routes),
+    ("security_group_rules", security_group_rules),
+];
 
 /// The functions that tell what a field is, from what it should be and the answer of the reading call.
 pub const SHOWN: &[(&str, Shown)] = &[("lambda_code", shown_code)];
@@ -219,6 +222,13 @@ fn shown_code(wanted: &Value, reply: &Value) -> Value {
 fn digest_of(archive: &str) -> Option<String> {
     let bytes = STANDARD.decode(archive).ok()?;
     Some(STANDARD.encode(Sha256::digest(bytes)))
+}
+
+/// Entries of a network ACL without the last ones, which AWS puts there and nobody can change.
+fn network_acl_entries(entries: &Value) -> Value {
+    const LAST: std::ops::RangeInclusive<i64> = 32_767..=32_768;
+    let own = |entry: &&Value| !entry["ruleNumber"].as_i64().is_some_and(|number| LAST.contains(&number));
+    list(entries).iter().filter(own).cloned().collect()
 }
 
 /// One rule for each range, prefix list and group; all traffic has no ports; protocols have their names.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::fields::Home;
 use super::sites::Site;
-use super::translate::{Learned, Translator};
+use super::translate::{Learned, Translator, flattened};
 use super::{KindFacts, KindsError, paths};
 use crate::crd::names;
 use crate::model::Kind as ShapeKind;
@@ -97,7 +97,7 @@ impl<'a> Listing<'a> {
         let (path, word) = self.place();
         let found = match self.take {
             Some(path) => paths::take(reply, path, &|_| None),
-            None => path.iter().try_fold(reply, |value, word| value.get(word)).cloned(),
+            None => flattened(reply, &path),
         };
         let items = found.as_ref().and_then(Value::as_array).into_iter().flatten();
         // A list of names or ARNs is one of structures with that one member.

@@ -6,6 +6,8 @@
 
 use serde_json::Value;
 
+use super::sites::Site;
+
 enum Step<'a> {
     Member(&'a str),
     Each,
@@ -46,6 +48,16 @@ pub fn members(path: &str) -> Vec<&str> {
         _ => None,
     });
     members.collect()
+}
+
+/// Where [`take`] looks for what is at a path: lists are gone through by brackets, and by nothing else.
+pub fn follow(site: Site, path: &str) -> Option<Site> {
+    steps(path).into_iter().try_fold(site, |site, step| match step {
+        Step::Member(member) => site.shape.member(member).map(|member| Site::of(member.shape())),
+        Step::Each | Step::Index(_) | Step::Where(..) => {
+            site.shape.element().map(|element| Site::of(element.shape()))
+        }
+    })
 }
 
 /// What lies at a path; nothing where there is nothing or null. `lookup` finds what `$words` in filters mean.

@@ -70,8 +70,8 @@ impl<'a> Scope<'a> {
     fn fill(&self, tree: &Value, target: Option<Site>) -> Option<Value> {
         match tree {
             Value::String(text) => match text.strip_prefix('$') {
-                Some(path) => self.find(path, target),
-                None => Some(tree.clone()),
+                Some(path) if !path.starts_with('{') => self.find(path, target),
+                _ => self.woven(text),
             },
             Value::Array(items) => {
                 let inner = target.map(Site::content);
@@ -95,6 +95,18 @@ impl<'a> Scope<'a> {
             }
             other => Some(other.clone()),
         }
+    }
+
+    /// A text with everything in `${…}` looked up; nothing where something of it is not found.
+    fn woven(&self, text: &str) -> Option<Value> {
+        let mut parts = text.split("${");
+        let mut woven = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (path, rest) = part.split_once('}')?;
+            woven.push_str(self.find(path, None)?.as_str()?);
+            woven.push_str(rest);
+        }
+        Some(woven.into())
     }
 
     /// What a path means, as a member of the target shape wants it.

@@ -68,6 +68,13 @@ fn requests_have_what_the_operation_takes() {
         json!({"spec": {}, "status": {"vpcID": "vpc-1"}}),
         json!({"VpcIds": ["vpc-1"]}),
     );
+    // One id where the call takes many.
+    let template = json!({"spec": {}, "status": {"id": "lt-1"}});
+    let ids = json!({"LaunchTemplateIds": ["lt-1"]});
+    check(("ec2", "LaunchTemplate"), "DescribeLaunchTemplates", Verb::Read, template, ids);
+    let instance = json!({"spec": {}, "status": {"instanceID": "i-1"}});
+    let ids = json!({"InstanceIds": ["i-1"]});
+    check(("ec2", "Instance"), "TerminateInstances", Verb::Delete, instance, ids);
     check(
         ("sns", "Topic"),
         "GetTopicAttributes",
@@ -137,6 +144,9 @@ fn trees_are_filled() {
         json!({"TagSpecifications": [{"ResourceType": "vpc", "Tags": "$spec.others"}]}),
         json!({}),
     );
+    let arn = |field: &str| json!({"TopicArn": format!("arn:${{meta.region}}:${{spec.{field}}}")});
+    check(("sns", "Topic"), "", "GetTopicAttributes", arn("name"), json!({"TopicArn": "arn:eu-west-1:n"}));
+    check(("sns", "Topic"), "", "GetTopicAttributes", arn("colour"), json!({}));
     check(
         ("ec2", "VPC"),
         "EnableDNSSupport",
@@ -389,6 +399,10 @@ fn answers_become_fields() {
     assert_eq!(learned.arn.as_deref(), Some("arn:aws:dynamodb:::table/t"));
     let translator = kind("ec2", "Subnet").translator().unwrap();
     assert_eq!(translator.answer_path("DescribeSubnets"), (vec!["Subnets"], true));
+    let translator = kind("ec2", "Instance").translator().unwrap();
+    let reservations = json!({"Reservations": [{"Instances": [1, 2]}, {}, {"Instances": [3]}]});
+    assert_eq!(translator.answered("DescribeInstances", &reservations), Some(json!([1, 2, 3])));
+    assert_eq!(translator.answered("DescribeInstances", &json!({})), None);
 }
 
 #[test]

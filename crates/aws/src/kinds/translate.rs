@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
+use serde_saphyr::Spanned;
 
 use super::fields::{Field, Home, Type};
 use super::sites::{Overlay, Place, Site};
 use super::{KindFacts, Plan, paths};
 use crate::crd::names;
 use crate::model::Kind as ShapeKind;
-use crate::rules::vocabulary::{Key, TagsRule, Verb};
+use crate::rules::vocabulary::{Field as FieldRule, Key, TagsRule, Verb};
 
 /// What an answer says of an object.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -91,12 +92,31 @@ impl<'a> Translator<'a> {
         members
     }
 
+    /// The field that is sent as a member of an operation's input.
+    pub fn sent_field(&self, operation: &str, verb: Verb, member: &str) -> Option<&'a Field> {
+        let rule = |field: &Field| self.facts.rules.fields.get(&field.word).map(|rule| &rule.value);
+        let sent_here = |field: &&Field| rule(field).and_then(|rule| rule.send_to.as_deref()) == Some(member);
+        let field = self.plan.fields().iter().find(sent_here).or_else(|| self.field_of(operation, member))?;
+        let skip = rule(field).map(|rule| rule.skip.as_slice()).unwrap_or_default();
+        let left_out = field.attribute || skip.contains(&verb) || skip.contains(&Verb::Any);
+        (!left_out).then_some(field)
+    }
+
+    fn is_field(&self, operation: &str, member: &str) -> bool {
+        let sent_here = |rule: &Spanned<FieldRule>| rule.value.send_to.as_deref() == Some(member);
+        self.field_of(operation, member).is_some() || self.facts.rules.fields.values().any(sent_here)
+    }
+
+    /// The fields that an operation's input has.
+    pub fn sent_fields(&self, operation: &str, verb: Verb) -> impl Iterator<Item = &'a Field> {
+        let input = Site::input(self.plan.model(), operation);
+        let members = input.into_iter().flat_map(|input| input.shape.members());
+        let fields: Vec<&Field> =
+            members.filter_map(|member| self.sent_field(operation, verb, member.name())).collect();
+        fields.into_iter()
+    }
+
     fn member(&self, operation: &str, verb: Verb, member: &str, site: Site, object: &Value) -> Option<Value> {
-        let rules = self.facts.rules;
-        let sent_here = |field: &&Field| {
-            let rule = rules.fields.get(&field.word);
-            rule.and_then(|rule| rule.value.send_to.as_deref()) == Some(member)
-        };
         // What identifies the object: its ARN, or an id in a list of ids.
         if verb != Verb::Create && self.is_own_arn(member) {
             let arn = object.pointer("/status/ackResourceMetadata/arn").filter(|arn| arn.is_string());
@@ -104,16 +124,14 @@ impl<'a> Translator<'a> {
                 return arn.cloned();
             }
         }
-        let field = self.plan.fields().iter().find(sent_here).or_else(|| self.field_of(operation, member));
-        if let Some(field) = field {
-            let skip =
-                rules.fields.get(&field.word).map(|rule| rule.value.skip.as_slice()).unwrap_or_default();
-            if field.attribute || skip.contains(&verb) || skip.contains(&Verb::Any) {
-                return None;
-            }
-            return Some(self.outbound(field, site, self.value(field, object)?));
+        if self.is_field(operation, member) {
+            let field = self.sent_field(operation, verb, member)?;
+            let value = self.outbound(field, site, self.value(field, object)?);
+            // One id where the call takes many.
+            let is_one = site.shape.kind() == ShapeKind::List && !value.is_array();
+            return Some(if is_one { Value::Array(vec![value]) } else { value });
         }
-        if site.shape.kind() == ShapeKind::List && verb == Verb::Read {
+        if site.shape.kind() == ShapeKind::List && matches!(verb, Verb::Read | Verb::Delete) {
             let renames = self.facts.rules.renames.get(operation);
             let word = renames.and_then(|renames| renames.value.get(member)).map_or(member, String::as_str);
             let one = names::singular(word);
@@ -190,6 +208,11 @@ impl<'a> Translator<'a> {
             Some(list) if is_list_role => (vec![list.name()], true),
             _ => (Vec::new(), false),
         }
+    }
+
+    /// What lies at [`Translator::answer_path`]; where the path goes through lists, what lies below all of their items.
+    pub fn answered(&self, operation: &str, reply: &Value) -> Option<Value> {
+        flattened(reply, &self.answer_path(operation).0)
     }
 
     /// The fields that reading shows, and the shape each has there; none where it is the field's own. What no read
@@ -306,15 +329,13 @@ impl<'a> Translator<'a> {
     /// What the answer of a creating call says.
     pub fn made(&self, operation: &str, reply: &Value) -> Learned {
         let told = self.facts.rules.answers.contains_key(operation);
-        let (path, _) = self.answer_path(operation);
-        let found = path.iter().try_fold(reply, |value, word| value.get(word)).unwrap_or(&Value::Null);
-        let found = match found {
-            Value::Array(items) => items.first().unwrap_or(&Value::Null),
+        let found = match self.answered(operation, reply).unwrap_or_default() {
+            Value::Array(items) => items.into_iter().next().unwrap_or_default(),
             one => one,
         };
-        let mut learned = self.learned(operation, found);
+        let mut learned = self.learned(operation, &found);
         // What lies beside the object: tokens, and an ARN or id that stands alone.
-        if !told && !path.is_empty() {
+        if !told && !self.answer_path(operation).0.is_empty() {
             let beside = self.learned(operation, reply);
             learned.arn = learned.arn.or(beside.arn);
         }
@@ -416,6 +437,19 @@ impl Learned {
         };
         home.insert(field.name.clone(), value);
     }
+}
+
+pub(super) fn flattened(value: &Value, path: &[&str]) -> Option<Value> {
+    let Some((first, rest)) = path.split_first() else { return Some(value.clone()) };
+    let Value::Array(items) = value else { return flattened(value.get(first)?, rest) };
+    let mut all = Vec::new();
+    for found in items.iter().filter_map(|item| flattened(item, path)) {
+        match found {
+            Value::Array(items) => all.extend(items),
+            one => all.push(one),
+        }
+    }
+    Some(Value::Array(all))
 }
 
 fn each(value: &Value, change: impl Fn(&Value) -> Value) -> Value {

@@ -78,7 +78,9 @@ impl Checker<'_> {
             }
         }
         for (operation, path) in &rules.answers {
-            if Site::output(model, operation).and_then(|site| follow(site, &path.value)).is_none() {
+            // These go through lists by themselves, and know no brackets.
+            let bare = !path.value.contains('[');
+            if !bare || Site::output(model, operation).and_then(|site| follow(site, &path.value)).is_none() {
                 self.fault(line(path), format!("{operation} does not answer with {}", path.value));
             }
         }
@@ -240,7 +242,7 @@ impl Checker<'_> {
         self.sent(model, &call.call.value, &call.send, line(&call.call));
         let Some(take) = call.take.as_ref().filter(|take| !take.is_empty()) else { return };
         let output = Site::output(model, &call.call.value);
-        if output.and_then(|output| follow(output, take)).is_none() {
+        if output.and_then(|output| paths::follow(output, take)).is_none() {
             self.fault(line(&call.call), format!("{} does not answer with {take}", call.call.value));
         }
     }
@@ -258,7 +260,9 @@ impl Checker<'_> {
     fn tree(&mut self, site: Site, tree: &Value, path: &str, at: u64) {
         match tree {
             Value::String(text) => {
-                if let Some(path) = text.strip_prefix('$') {
+                let one = text.strip_prefix('$').filter(|path| !path.starts_with('{'));
+                let woven = text.split("${").skip(1).map(|part| part.split('}').next().unwrap_or_default());
+                for path in one.into_iter().chain(woven) {
                     let root = path.split(['.', '[', '|']).next().unwrap_or_default();
                     if !ROOTS.contains(&root) {
                         self.fault(at, format!("${path} begins with nothing known"));

@@ -37,6 +37,10 @@ fn what_the_model_does_not_know_is_an_error_with_its_line() {
         "rules/sqs.yaml:6: TagQueue takes no Size",
     );
     check(
+        "kinds:\n  Queue:\n    operations: {create: CreateQueue}\n    read: {call: ReceiveMessage, take: Messages.Body}\n",
+        "rules/sqs.yaml:4: ReceiveMessage does not answer with Messages.Body",
+    );
+    check(
         "kinds:\n  Queue:\n    operations: {create: CreateQueue}\n    fields:\n      QueueName: {ref: kms/Door status.id}\n",
         "rules/sqs.yaml:5: kms/Door status.id is not `service/Kind path` of a known kind's field",
     );

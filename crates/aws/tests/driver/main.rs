@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
+mod identities;
 #[path = "../support/world.rs"]
 #[allow(dead_code, reason = "other tests ask for other things")]
 mod world;

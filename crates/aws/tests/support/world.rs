@@ -188,6 +188,12 @@ impl World {
         self.fleet.get("a", &Key::new(stored.as_str(), "default", name)).await.unwrap()
     }
 
+    /// Events with this reason.
+    pub async fn events(&self, reason: &str) -> Vec<Value> {
+        let events = self.fleet.list("a", "events", "default").await.unwrap();
+        events.into_iter().filter(|event| event["reason"] == reason).collect()
+    }
+
     /// A call to AWS, as anybody could make it.
     pub async fn call(&self, service: &str, operation: &str, input: Value) -> Result<Value, CallError> {
         self.account.call(service, operation, input).await
