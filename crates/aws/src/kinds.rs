@@ -18,6 +18,7 @@ pub mod sites;
 pub mod table;
 pub mod tags;
 pub mod translate;
+pub mod unseen;
 
 use std::sync::{LazyLock, OnceLock};
 

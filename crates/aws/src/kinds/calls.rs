@@ -150,6 +150,8 @@ pub fn create(facts: &KindFacts, scope: &Scope<'_>, token: &str) -> Planned {
 
 /// The calls that make the changes, in their order.
 pub fn update(facts: &KindFacts, scope: &Scope<'_>, changes: &[FieldChange]) -> Vec<Planned> {
+    let cleared = cleared(scope, changes);
+    let scope = &Scope { object: &cleared, ..scope.now(scope.field, []) };
     let rules = facts.rules;
     let mut calls = Vec::new();
     let mut rest: Vec<&FieldChange> = changes.iter().collect();
@@ -190,6 +192,20 @@ pub fn update(facts: &KindFacts, scope: &Scope<'_>, changes: &[FieldChange]) -> 
     }
     step_calls(facts, scope, rest, &mut calls);
     calls
+}
+
+/// The object with what empties the fields that it no longer has: calls are made of what is there.
+fn cleared(scope: &Scope<'_>, changes: &[FieldChange]) -> Value {
+    let mut object = scope.object.clone();
+    for change in changes.iter().filter(|change| !change.to.is_null()) {
+        let Some(field) = scope.translator.plan.field(&change.word) else { continue };
+        if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
+            && spec.get(&field.name).is_none_or(Value::is_null)
+        {
+            spec.insert(field.name.clone(), change.to.clone());
+        }
+    }
+    object
 }
 
 /// Hands out the changes that fit, one by one, and keeps the others.

@@ -1,8 +1,8 @@
 //! What differs between an object as it is wanted and as it is, field by field.
 //!
-//! Pure: values in, changes out. A field that the spec leaves empty is not different, whatever AWS has there:
-//! calls cannot say "empty", so a change that nobody could make would be planned again and again. Parts,
-//! collections and tags are the exception, for there empty means none.
+//! Pure: values in, changes out. A field that the spec leaves empty is not different, whatever AWS has there: most
+//! calls cannot say "empty", so a change that nobody could make would be planned again and again. Where they can, the
+//! rules say how (`clear`), and in parts, collections and tags empty means none.
 
 use serde_json::{Map, Value};
 
@@ -101,7 +101,16 @@ fn one_field(
         }
         return;
     }
-    if words.way(&[]) == Some(Compare::Ignore) || wanted.is_null() {
+    if words.way(&[]) == Some(Compare::Ignore) {
+        return;
+    }
+    if wanted.is_null() {
+        let clear = rules.fields.get(&field.word).and_then(|rule| rule.value.clear.as_ref());
+        if let Some(clear) = clear.filter(|_| !is_zero(found))
+            && !same(clear, found, words, &mut Vec::new())
+        {
+            changes.push(whole(found, clear));
+        }
         return;
     }
     differences(words, wanted, found, &mut Vec::new(), &format!("spec.{}", field.name), changes);

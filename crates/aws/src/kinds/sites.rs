@@ -191,6 +191,19 @@ impl Overlay {
         })
     }
 
+    /// The members of a structure that are published as texts of JSON, because their structures hold themselves.
+    pub fn texts(&self, site: Site) -> impl Iterator<Item = &'static str> + use<'_> {
+        let told = self.told(site.place).added.iter().filter(|(_, literal)| **literal == Literal::String);
+        told.filter_map(move |(word, _)| {
+            let member = site.shape.member(word)?;
+            let nested = matches!(
+                member.shape().kind(),
+                ShapeKind::Structure | ShapeKind::Union | ShapeKind::List | ShapeKind::Map
+            );
+            nested.then(|| member.name())
+        })
+    }
+
     /// Takes in what a rule says of a path below a field (`rest` are the words after the field's).
     pub fn tell(&mut self, field: Site, rest: &[&str], rule: &FieldRule) {
         let Some((last, parents)) = rest.split_last() else { return };

@@ -22,6 +22,17 @@ pub fn page() -> String {
     for kind in all() {
         row(&mut page, kind);
     }
+    page.push_str(
+        "\n## Fields whose change is not noticed\n\n\
+         Of full kinds: they are sent when the resource is made, and a change of them alone does nothing afterwards.\n\n\
+         | group | kind | field | why |\n|---|---|---|---|\n",
+    );
+    for kind in all().iter().filter(|kind| kind.level() == Level::Full) {
+        for (field, reason) in super::unseen::unseen(kind).unwrap_or_default() {
+            let reason = reason.unwrap_or_default();
+            let _ = writeln!(page, "| {} | {} | {} | {reason} |", kind.service, kind.kind, field.name);
+        }
+    }
     page
 }
 

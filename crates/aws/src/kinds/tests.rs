@@ -7,6 +7,8 @@ use super::compare::{FieldChange, compare, diff_collection};
 use super::*;
 use crate::rules::vocabulary::Verb;
 
+mod elsewhere;
+
 fn kind(service: &str, kind: &str) -> &'static KindFacts {
     find(service, kind).unwrap()
 }
@@ -88,6 +90,51 @@ fn requests_have_what_the_operation_takes() {
         Verb::Create,
         json!({"spec": {"name": "f", "code": {"s3Bucket": "b", "sha256": "x"}, "vpcConfig": {"subnetIDs": ["s"]}}}),
         json!({"FunctionName": "f", "Code": {"S3Bucket": "b"}, "VpcConfig": {"SubnetIds": ["s"]}}),
+    );
+    check(
+        ("ecr", "Repository"),
+        "CreateRepository",
+        Verb::Create,
+        json!({"spec": {"name": "r", "encryptionConfiguration": {"encryptionType": "KMS", "kmsKey": "k"}}}),
+        json!({"repositoryName": "r", "encryptionConfiguration": {"encryptionType": "KMS", "kmsKey": "k"}}),
+    );
+    check(
+        ("iam", "Policy"),
+        "CreatePolicy",
+        Verb::Create,
+        json!({"spec": {"name": "p", "description": "d", "policyDocument": "{}"}}),
+        json!({"PolicyName": "p", "Description": "d", "PolicyDocument": "{}"}),
+    );
+    check(
+        ("elbv2", "Rule"),
+        "CreateRule",
+        Verb::Create,
+        json!({"spec": {"listenerARN": "l", "priority": 7, "conditions": [{"field": "path-pattern", "values": ["/a"]}]}}),
+        json!({"ListenerArn": "l", "Priority": 7, "Conditions": [{"Field": "path-pattern", "Values": ["/a"]}]}),
+    );
+    check(
+        ("eks", "Addon"),
+        "CreateAddon",
+        Verb::Create,
+        json!({"spec": {"name": "a", "podIdentityAssociations": [{"roleARN": "r", "serviceAccount": "s"}]}}),
+        json!({"addonName": "a", "podIdentityAssociations": [{"roleArn": "r", "serviceAccount": "s"}]}),
+    );
+    check(
+        ("sagemaker", "ModelPackage"),
+        "UpdateModelPackage",
+        Verb::Update,
+        json!({"spec": {"approvalDescription": "d", "inferenceSpecification": {"supportedContentTypes": ["t"]}}}),
+        json!({"ApprovalDescription": "d"}),
+    );
+    // Statements that hold statements are texts of JSON.
+    let text = json!({"Statement": {"GeoMatchStatement": {"CountryCodes": ["DE"]}}}).to_string();
+    check(
+        ("wafv2", "RuleGroup"),
+        "CreateRuleGroup",
+        Verb::Create,
+        json!({"spec": {"name": "g", "rules": [{"name": "r", "statement": {"notStatement": text}}]}}),
+        json!({"Name": "g", "Rules": [{"Name": "r",
+            "Statement": {"NotStatement": {"Statement": {"GeoMatchStatement": {"CountryCodes": ["DE"]}}}}}]}),
     );
 }
 
@@ -303,6 +350,37 @@ fn changes_become_calls() {
         json!({"spec": {"tableName": "t", "continuousBackups": {"pointInTimeRecoveryEnabled": true}}}),
         json!([["UpdateContinuousBackups", {"TableName": "t",
             "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": false}}]]),
+    );
+    check(
+        ("s3", "Bucket"),
+        json!({"spec": {"name": "b", "objectLockConfiguration":
+            {"rule": {"defaultRetention": {"mode": "GOVERNANCE", "days": 1}}}}}),
+        json!({"spec": {"name": "b"}}),
+        json!([["PutObjectLockConfiguration", {"Bucket": "b", "ObjectLockConfiguration": {"ObjectLockEnabled": "Enabled",
+            "Rule": {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}}}}]]),
+    );
+    check(
+        ("rds", "DBInstance"),
+        json!({"spec": {"dbInstanceIdentifier": "d", "port": 5433, "enableIAMDatabaseAuthentication": true,
+            "performanceInsightsEnabled": true, "optionGroupName": "o", "domain": "d-1"}}),
+        json!({"spec": {"dbInstanceIdentifier": "d", "port": 5432, "enableIAMDatabaseAuthentication": false,
+            "performanceInsightsEnabled": false, "optionGroupName": "p"}}),
+        json!([["ModifyDBInstance", {"DBInstanceIdentifier": "d", "DBPortNumber": 5433,
+            "EnableIAMDatabaseAuthentication": true, "EnablePerformanceInsights": true, "OptionGroupName": "o",
+            "Domain": "d-1", "ApplyImmediately": true, "AllowMajorVersionUpgrade": true}]]),
+    );
+    check(
+        ("ec2", "VPCEndpoint"),
+        json!({"spec": {"securityGroupIDs": ["a", "b"]}, "status": {"vpcEndpointID": "e"}}),
+        json!({"spec": {"securityGroupIDs": ["b", "c"]}}),
+        json!([["ModifyVpcEndpoint", {"VpcEndpointId": "e", "AddSecurityGroupIds": ["a"], "RemoveSecurityGroupIds": ["c"]}]]),
+    );
+    check(
+        ("elbv2", "Rule"),
+        json!({"spec": {"priority": 2, "conditions": [{"field": "host-header", "values": ["a"]}]}}),
+        json!({"spec": {"priority": 1, "conditions": [{"field": "host-header", "values": ["a"],
+            "hostHeaderConfig": {"values": ["a"]}}]}}),
+        json!([["SetRulePriorities", {"RulePriorities": [{"RuleArn": "arn:x", "Priority": 2}]}]]),
     );
 }
 

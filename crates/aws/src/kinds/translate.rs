@@ -97,8 +97,8 @@ impl<'a> Translator<'a> {
         let rule = |field: &Field| self.facts.rules.fields.get(&field.word).map(|rule| &rule.value);
         let sent_here = |field: &&Field| rule(field).and_then(|rule| rule.send_to.as_deref()) == Some(member);
         let field = self.plan.fields().iter().find(sent_here).or_else(|| self.field_of(operation, member))?;
-        let skip = rule(field).map(|rule| rule.skip.as_slice()).unwrap_or_default();
-        let left_out = field.attribute || skip.contains(&verb) || skip.contains(&Verb::Any);
+        let unsent = rule(field).map(|rule| rule.unsent.as_slice()).unwrap_or_default();
+        let left_out = field.attribute || unsent.contains(&verb) || unsent.contains(&Verb::Any);
         (!left_out).then_some(field)
     }
 
@@ -255,10 +255,7 @@ impl<'a> Translator<'a> {
                 }
             }
         }
-        readable.retain(|word, _| {
-            let skip = rules.fields.get(word).map(|rule| rule.value.skip.as_slice()).unwrap_or_default();
-            !skip.iter().any(|verb| matches!(verb, Verb::Read | Verb::Any))
-        });
+        readable.retain(|word, _| !rules.fields.get(word).is_some_and(|rule| rule.value.unread));
         let shown = rules.fields.iter().filter(|(_, rule)| rule.value.shown_by.is_some());
         readable.extend(shown.map(|(word, _)| (word.clone(), None)));
         for (word, part) in &rules.parts {
@@ -294,10 +291,7 @@ impl<'a> Translator<'a> {
             if rule.is_some_and(|rule| rule.owner) {
                 learned.owner = value.as_str().map(str::to_owned);
             }
-            let elsewhere = rule.is_some_and(|rule| {
-                rule.read_from.is_some()
-                    || rule.skip.iter().any(|verb| matches!(verb, Verb::Read | Verb::Any))
-            });
+            let elsewhere = rule.is_some_and(|rule| rule.read_from.is_some() || rule.unread);
             if !elsewhere && !field.secret && field.refers_for.is_none() {
                 learned.put(field, self.inbound(field, value));
             }
@@ -479,6 +473,12 @@ pub(super) fn outbound(overlay: &Overlay, site: Site, target: Site, value: &Valu
                     members.insert(same.name().to_owned(), value);
                 }
             }
+            for word in overlay.texts(site) {
+                let text = properties.get(&*overlay.name_in(site.place, word)).and_then(Value::as_str);
+                if let Some(document) = text.and_then(|text| serde_json::from_str(text).ok()) {
+                    members.insert(word.to_owned(), document);
+                }
+            }
             Value::Object(members)
         }
         ShapeKind::List | ShapeKind::Map => {
@@ -507,6 +507,12 @@ fn inbound(overlay: &Overlay, site: Site, value: &Value) -> Value {
                     properties.insert(name.to_string(), inbound(overlay, member, value));
                 }
             }
+            for word in overlay.texts(site) {
+                if let Some(document) = members.get(word).filter(|value| !value.is_null()) {
+                    let name = overlay.name_in(site.place, word);
+                    properties.insert(name.to_string(), document.to_string().into());
+                }
+            }
             Value::Object(properties)
         }
         ShapeKind::List => match site.shape.element() {
@@ -517,6 +523,11 @@ fn inbound(overlay: &Overlay, site: Site, value: &Value) -> Value {
             Some((_, entry)) => each(value, |item| inbound(overlay, Site::of(entry.shape()), item)),
             None => value.clone(),
         },
+        // Numbers that requests have as numbers and answers as texts.
+        ShapeKind::Integer | ShapeKind::Long => {
+            let number = value.as_str().and_then(|text| text.parse::<i64>().ok());
+            number.map_or_else(|| value.clone(), Value::from)
+        }
         _ => value.clone(),
     }
 }

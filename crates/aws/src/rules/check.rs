@@ -113,6 +113,23 @@ impl Checker<'_> {
             self.known_field(plan, &word.value, line(word));
         }
         self.behaviour(model, plan, rules, at);
+        self.unseen(facts, at);
+    }
+
+    /// A change of a field of a full kind is noticed, or the rules say why not.
+    fn unseen(&mut self, facts: &KindFacts, at: u64) {
+        let unseen = kinds::unseen::unseen(facts).unwrap_or_default();
+        for (field, _) in unseen.iter().filter(|(_, reason)| facts.rules.full && reason.is_none()) {
+            self.fault(at, format!("a change of {} is not noticed, and no reason is given", field.word));
+        }
+        for (word, rule) in facts.rules.fields.iter().filter(|(_, rule)| rule.value.unseen.is_some()) {
+            if !unseen.iter().any(|(field, _)| field.word == *word) {
+                self.fault(
+                    line(rule),
+                    format!("a change of {word} is noticed, whatever the reason against it"),
+                );
+            }
+        }
     }
 
     fn operation(&mut self, model: Model, operation: &Spanned<String>) -> bool {

@@ -44,6 +44,14 @@ fn what_the_model_does_not_know_is_an_error_with_its_line() {
         "kinds:\n  Queue:\n    operations: {create: CreateQueue}\n    fields:\n      QueueName: {ref: kms/Door status.id}\n",
         "rules/sqs.yaml:5: kms/Door status.id is not `service/Kind path` of a known kind's field",
     );
+    check(
+        "kinds:\n  Queue:\n    operations: {create: CreateQueue}\n    full: true\n",
+        "rules/sqs.yaml:3: a change of Attributes is not noticed, and no reason is given",
+    );
+    check(
+        "kinds:\n  Queue:\n    operations: {create: CreateQueue}\n    fields:\n      QueueName: {key: true, unseen: why}\n",
+        "rules/sqs.yaml:5: a change of QueueName is noticed, whatever the reason against it",
+    );
 }
 
 #[test]

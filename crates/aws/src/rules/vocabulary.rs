@@ -230,12 +230,19 @@ pub struct Field {
     pub ref_unready: bool,
     pub late: Option<Late>,
     pub compare: Option<Compare>,
+    /// What it is put to, in published names, when the spec leaves it empty and AWS has something there.
+    pub clear: Option<Value>,
+    /// Why a change of it is not noticed.
+    pub unseen: Option<String>,
     /// Brought to its wanted value before the object is deleted.
     #[serde(default)]
     pub before_delete: bool,
-    /// Calls that do not carry the field.
+    /// Calls that do not send the field, though they have a member for it.
     #[serde(default)]
-    pub skip: Vec<Verb>,
+    pub unsent: Vec<Verb>,
+    /// What reading shows under its word is not taken: it is something else there, or stale.
+    #[serde(default)]
+    pub unread: bool,
     /// Where the field lies in the answer of the reading call.
     pub read_from: Option<String>,
     /// A named function tells from the answer of the reading call what it is.
