@@ -168,7 +168,7 @@ impl Calamity {
             self.is_exact(world, before + 1, &format!("{fault:?} at call {after} of a create")).await;
 
             arm();
-            let change = filled(&self.story.changes[0], &made, needs);
+            let change = filled(&self.story.changes[0].spec, &made, needs);
             world.patch(made.kind, &made.name, json!({"spec": change})).await;
             struck |= self.through(world, &made, false).await;
             self.is_exact(world, before + 1, &format!("{fault:?} at call {after} of an update")).await;

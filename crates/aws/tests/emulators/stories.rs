@@ -66,6 +66,7 @@ fn storage() -> Vec<Story> {
         .then(json!({"policy": json!({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*",
             "Action": "s3:GetObject", "Resource": "arn:aws:s3:::x/*"}]}).to_string()}))
         .then(json!({"policy": null}))
+        .shows("GetBucketPolicy", json!({"Bucket": "$name"}), "/Policy", Value::Null)
         .drifts("PutBucketVersioning", json!({"Bucket": "$name", "VersioningConfiguration": {"Status": "Suspended"}}));
     let table = Story::new(
         "dynamodb",
@@ -90,9 +91,28 @@ fn storage() -> Vec<Story> {
         "globalSecondaryIndexes": [{"indexName": "by-kind", "projection": {"projectionType": "ALL"},
             "keySchema": [{"attributeName": "kind", "keyType": "HASH"}]}],
     }))
+    .shows(
+        "DescribeTable",
+        json!({"TableName": "$name"}),
+        "/Table/GlobalSecondaryIndexes/0/IndexName",
+        json!("by-kind"),
+    )
+    .then(json!({"globalSecondaryIndexes": null,
+        "attributeDefinitions": [{"attributeName": "id", "attributeType": "S"}]}))
+    .shows(
+        "DescribeTable",
+        json!({"TableName": "$name"}),
+        "/Table/GlobalSecondaryIndexes/0/IndexName",
+        Value::Null,
+    )
     .drifts("UpdateTable", json!({"TableName": "$name", "DeletionProtectionEnabled": true}));
-    let repository = Story::new("ecr", "Repository", json!({"name": "$name", "tags": tags(&[("a", "1")])}))
+    let repositories = json!({"repositoryNames": ["$name"]});
+    let repository = Story::new("ecr", "Repository", json!({"name": "$name", "tags": tags(&[("a", "1")]),
+            "encryptionConfiguration": {"encryptionType": "KMS", "kmsKey": "arn:aws:kms:eu-west-1:123456789012:key/k"}}))
+        .shows("DescribeRepositories", repositories.clone(), "/repositories/0/encryptionConfiguration/encryptionType",
+            json!("KMS"))
         .then(json!({"imageTagMutability": "IMMUTABLE"}))
+        .shows("DescribeRepositories", repositories, "/repositories/0/imageTagMutability", json!("IMMUTABLE"))
         .then(json!({"imageScanningConfiguration": {"scanOnPush": true}}))
         .then(json!({"lifecyclePolicy": json!({"rules": [{"rulePriority": 1, "selection": {"tagStatus": "untagged",
             "countType": "imageCountMoreThan", "countNumber": 3}, "action": {"type": "expire"}}]}).to_string()}))
@@ -102,9 +122,14 @@ fn storage() -> Vec<Story> {
 }
 
 fn messages() -> Vec<Story> {
+    let attributes = || json!({"QueueUrl": "$self.status.queueURL", "AttributeNames": ["All"]});
     let queue = Story::new("sqs", "Queue", json!({"queueName": "$name", "tags": {"a": "1"}}))
         .then(json!({"delaySeconds": "5"}))
         .then(json!({"visibilityTimeout": "60", "tags": {"b": "2", "a": null}}))
+        .shows("GetQueueAttributes", attributes(), "/Attributes/VisibilityTimeout", json!("60"))
+        .then(json!({"policy": policy("sqs:SendMessage")}))
+        .then(json!({"policy": null}))
+        .shows("GetQueueAttributes", attributes(), "/Attributes/Policy", Value::Null)
         .drifts(
             "SetQueueAttributes",
             json!({"QueueUrl": "$self.status.queueURL", "Attributes": {"DelaySeconds": "9"}}),
@@ -160,6 +185,16 @@ fn identities() -> Vec<Story> {
         json!({"name": "$name", "assumeRolePolicyDocument": trust("ec2.amazonaws.com"), "tags": tags(&[("a", "1")])}),
     )
     .then(json!({"description": "new"}))
+    .shows("GetRole", json!({"RoleName": "$name"}), "/Role/Description", json!("new"))
+    .then(json!({"permissionsBoundary": READ_ONLY}))
+    .shows(
+        "GetRole",
+        json!({"RoleName": "$name"}),
+        "/Role/PermissionsBoundary/PermissionsBoundaryArn",
+        json!(READ_ONLY),
+    )
+    .then(json!({"permissionsBoundary": null}))
+    .shows("GetRole", json!({"RoleName": "$name"}), "/Role/PermissionsBoundary", Value::Null)
     .then(json!({"policies": [READ_ONLY]}))
     .then(json!({"policies": []}))
     .then(json!({"inlinePolicies": {"p": policy("s3:*")}}))
@@ -167,14 +202,19 @@ fn identities() -> Vec<Story> {
     .then(json!({"assumeRolePolicyDocument": trust("lambda.amazonaws.com")}))
     .then(json!({"tags": tags(&[("b", "2")]), "maxSessionDuration": 7200}))
     .drifts("UpdateRole", json!({"RoleName": "$name", "Description": "other"}));
-    let managed = Story::new("iam", "Policy", json!({"name": "$name", "policyDocument": policy("s3:*")}))
-        .then(json!({"policyDocument": policy("s3:Get*")}))
-        .then(json!({"policyDocument": policy("s3:List*")}))
-        .then(json!({"policyDocument": policy("s3:Put*")}))
-        .then(json!({"policyDocument": policy("sqs:*")}))
-        .then(json!({"policyDocument": policy("sns:*")}))
-        .then(json!({"tags": tags(&[("b", "2")])}))
-        .drifts("TagPolicy", json!({"PolicyArn": ARN, "Tags": [{"Key": "b", "Value": "9"}]}));
+    let managed = Story::new(
+        "iam",
+        "Policy",
+        json!({"name": "$name", "description": "told once", "policyDocument": policy("s3:*")}),
+    )
+    .shows("GetPolicy", json!({"PolicyArn": ARN}), "/Policy/Description", json!("told once"))
+    .then(json!({"policyDocument": policy("s3:Get*")}))
+    .then(json!({"policyDocument": policy("s3:List*")}))
+    .then(json!({"policyDocument": policy("s3:Put*")}))
+    .then(json!({"policyDocument": policy("sqs:*")}))
+    .then(json!({"policyDocument": policy("sns:*")}))
+    .then(json!({"tags": tags(&[("b", "2")])}))
+    .drifts("TagPolicy", json!({"PolicyArn": ARN, "Tags": [{"Key": "b", "Value": "9"}]}));
     let user = Story::new("iam", "User", json!({"name": "$name", "tags": tags(&[("a", "1")])}))
         .then(json!({"policies": [READ_ONLY]}))
         .then(json!({"inlinePolicies": {"p": policy("s3:*")}}))
@@ -217,6 +257,16 @@ fn identities() -> Vec<Story> {
     .after(Story::new("kms", "Key", json!({})));
     let secret = Story::new("secretsmanager", "Secret", json!({"name": "$name", "description": "d"}))
         .then(json!({"description": "e"}))
+        .shows("DescribeSecret", json!({"SecretId": "$name"}), "/Description", json!("e"))
+        .then(json!({"replicaRegions": [{"region": "eu-west-3"}]}))
+        .shows(
+            "DescribeSecret",
+            json!({"SecretId": "$name"}),
+            "/ReplicationStatus/0/Region",
+            json!("eu-west-3"),
+        )
+        .then(json!({"replicaRegions": null}))
+        .shows("DescribeSecret", json!({"SecretId": "$name"}), "/ReplicationStatus/0", Value::Null)
         .then(json!({"tags": tags(&[("b", "2")])}))
         .drifts("UpdateSecret", json!({"SecretId": "$name", "Description": "other"}));
     let parameter = Story::new("ssm", "Parameter", json!({"name": "$name", "type": "String", "value": "v"}))
@@ -467,6 +517,15 @@ fn work() -> Vec<Story> {
     let lambda = function()
         .then(json!({"description": "d"}))
         .then(json!({"timeout": 30, "environment": {"variables": {"A": "1"}}}))
+        .then(json!({"description": null, "environment": null}))
+        .shows(
+            "GetFunction",
+            json!({"FunctionName": "$name"}),
+            "/Configuration/Environment/Variables/A",
+            Value::Null,
+        )
+        .then(json!({"description": "d"}))
+        .shows("GetFunction", json!({"FunctionName": "$name"}), "/Configuration/Description", json!("d"))
         .then(json!({"code": {"zipFile": ARCHIVE_WITH_REMARK}}))
         .then(json!({"reservedConcurrentExecutions": 2}))
         .then(json!({"tags": {"b": "2"}}))

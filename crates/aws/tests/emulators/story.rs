@@ -10,6 +10,23 @@ use serde_json::{Map, Value, json};
 use crate::world::{Kind, World, condition};
 use ::emulators::Call;
 
+/// What AWS must say when it is asked: a call, a place in its answer, and what is there. Null: there is nothing, or
+/// the call is refused.
+#[derive(Clone)]
+pub struct Shown {
+    operation: &'static str,
+    input: Value,
+    at: &'static str,
+    value: Value,
+}
+
+/// Merged into the spec, and how AWS then is.
+#[derive(Clone)]
+pub struct Change {
+    pub spec: Value,
+    shown: Vec<Shown>,
+}
+
 /// What is tried with a kind.
 #[derive(Clone)]
 pub struct Story {
@@ -18,8 +35,10 @@ pub struct Story {
     /// `$name` is a name of its own; `$needs.N.path` is a value of the Nth object that is made before. `|last` takes what
     /// follows the last slash.
     pub spec: Value,
-    /// Merged into the spec one after the other.
-    pub changes: Vec<Value>,
+    /// What AWS must say of the resource once it is made.
+    pub shown: Vec<Shown>,
+    /// Made one after the other.
+    pub changes: Vec<Change>,
     pub needs: Vec<Story>,
     /// Fields that one who adopts has to give: they are required, no look shows them, and no annotation can carry them.
     pub given: Vec<&'static str>,
@@ -41,6 +60,7 @@ impl Story {
             service,
             kind,
             spec,
+            shown: Vec::new(),
             changes: Vec::new(),
             needs: Vec::new(),
             given: Vec::new(),
@@ -49,7 +69,15 @@ impl Story {
     }
 
     pub fn then(mut self, change: Value) -> Story {
-        self.changes.push(change);
+        self.changes.push(Change { spec: change, shown: Vec::new() });
+        self
+    }
+
+    /// AWS itself is asked after the last change, or after the resource was made where there is none yet. `at` is a
+    /// JSON pointer into the answer.
+    pub fn shows(mut self, operation: &'static str, input: Value, at: &'static str, value: Value) -> Story {
+        let shown = self.changes.last_mut().map_or(&mut self.shown, |change| &mut change.shown);
+        shown.push(Shown { operation, input, at, value });
         self
     }
 
@@ -90,13 +118,15 @@ impl Story {
         let needs = self.make_needs(world).await;
         let made = self.make(world, &needs).await;
         self.is_told(world, &made.object).await;
-        for change in &self.changes {
+        self.is_shown(world, &made, &needs, &self.shown).await;
+        for Change { spec, shown } in &self.changes {
             world.proxy.take();
-            let change = filled(change, &made, &needs);
-            world.patch(made.kind, &made.name, json!({"spec": change})).await;
+            let spec = filled(spec, &made, &needs);
+            world.patch(made.kind, &made.name, json!({"spec": spec})).await;
             world.settled(made.kind, &made.name).await;
             let calls = world.proxy.take();
-            assert!(calls.iter().any(|call| call.writes), "{change} changes nothing: {}", told(&calls));
+            assert!(calls.iter().any(|call| call.writes), "{spec} changes nothing: {}", told(&calls));
+            self.is_shown(world, &made, &needs, shown).await;
         }
         rests(world, &made).await;
         self.drift(world, &made, &needs).await;
@@ -133,6 +163,22 @@ impl Story {
         let made = Made { kind: self.of_kind(), name, object: Value::Null };
         world.create(made.kind, &made.name, json!({}), filled(&self.spec, &made, needs)).await;
         made
+    }
+
+    /// AWS, asked behind the engine's back, says what it must.
+    async fn is_shown(&self, world: &World, made: &Made, needs: &[Made], shown: &[Shown]) {
+        for Shown { operation, input, at, value } in shown {
+            let answer = world.call(self.service, operation, filled(input, made, needs)).await;
+            let answer = match answer {
+                Err(refusal) => {
+                    assert!(value.is_null(), "{operation}: {refusal}");
+                    continue;
+                }
+                Ok(answer) => answer,
+            };
+            let found = answer.pointer(at).filter(|found| *found != "").cloned().unwrap_or_default();
+            assert_eq!(found, filled(value, made, needs), "{operation} {at}: {answer}");
+        }
     }
 
     /// What the status must say of what is there.
