@@ -18,7 +18,7 @@ use crate::references;
 use crate::writing;
 
 /// How long something that was made may stay unseen before that is a fault, and no longer a read that lags behind.
-const UNSEEN: Duration = Duration::from_mins(5);
+const UNSEEN: Duration = Duration::from_secs(5 * 60);
 /// Between looks for it, at first and at most.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 const LAST_LOOK: Duration = Duration::from_secs(30);
@@ -272,7 +272,7 @@ impl<D: Driver> Pass<'_, D> {
     async fn delete_unseen(&mut self, waited: Duration) -> Result<Option<State>, Stop> {
         let over = (waited > UNSEEN).then_some(State::Release);
         let Some(recorded) = self.engine.driver.recorded(&self.subject()?) else { return Ok(over) };
-        match self.engine.bounded(self.engine.driver.delete(&self.subject()?, &recorded)).await {
+        match self.bounded(self.engine.driver.delete(&self.subject()?, &recorded)).await {
             Ok(Deleted::Gone | Deleted::Going(_)) => {
                 self.event(Severity::Normal, "Deleted", "The resource was deleted").await;
                 Ok(Some(State::Release))
