@@ -37,6 +37,9 @@ pub enum FleetError {
     /// The fleet is closing; there is nothing more to follow.
     #[error("the fleet is closing")]
     Closed,
+    /// The store is away, which is told by whoever watches over it.
+    #[error("{0}")]
+    Away(String),
     #[error("{0}")]
     Failed(String),
 }

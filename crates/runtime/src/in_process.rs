@@ -191,7 +191,10 @@ fn decoded(engine: &Engine, entry: &store::Entry) -> Result<Value, FleetError> {
 }
 
 fn failed(error: StoreError) -> FleetError {
-    FleetError::Failed(error.to_string())
+    match error {
+        StoreError::Unavailable(_) => FleetError::Away(error.to_string()),
+        error => FleetError::Failed(error.to_string()),
+    }
 }
 
 /// How far others have come is told about every minute at most: while history is kept for longer, whoever takes over

@@ -540,7 +540,7 @@ impl Loop {
             match fleet.save(&cursor).await {
                 Ok(()) => Metrics::count(&shared.metrics.saves),
                 // The next change saves it again; until then a restart has more to do, and nothing is lost.
-                Err(error) => tracing::warn!(%error, "the cursor cannot be saved"),
+                Err(error) => not_saved(&error),
             }
             Ended::Saved
         });
@@ -561,8 +561,16 @@ impl Loop {
         if let Some(cursor) = self.cursor()
             && let Err(error) = self.fleet.save(&cursor).await
         {
-            tracing::warn!(%error, "the cursor cannot be saved");
+            not_saved(&error);
         }
+    }
+}
+
+fn not_saved(error: &FleetError) {
+    match error {
+        // Said once already, and there are many cursors.
+        FleetError::Away(why) => tracing::debug!(why, "the cursor cannot be saved yet"),
+        error => tracing::warn!(%error, "the cursor cannot be saved"),
     }
 }
 
