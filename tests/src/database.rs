@@ -75,6 +75,14 @@ impl Database {
         }
     }
 
+    /// `STOP` freezes it, `CONT` lets it run again.
+    pub fn signal(&self, signal: &str) {
+        match &self.server {
+            Program::Postgres(server) => server.signal(signal),
+            Program::Etcd(server) => server.lock().unwrap().signal(signal),
+        }
+    }
+
     /// On what it had.
     pub fn start_again(&self) {
         match &self.server {

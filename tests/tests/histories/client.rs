@@ -73,6 +73,7 @@ impl<'a> Recorder<'a> {
             (1, Some((expected, version))) => {
                 self.swap(client, register, &path, expected, &version, fresh);
             }
+            (2, _) => self.read_all(client, registers),
             _ => self.read(client, register, &path),
         }
         std::thread::sleep(REST);
@@ -90,6 +91,25 @@ impl<'a> Recorder<'a> {
             }
             429 | 503 | 504 => {}
             code => panic!("GET {path}: {code}: {}", answer.text()),
+        }
+    }
+
+    /// A list shows all registers at one moment, and is answered from a server's memory when it is not the first.
+    fn read_all(&mut self, client: &Client, registers: &[Register]) {
+        let call = self.tick();
+        let answer = client.try_send("GET", MAPS, None, b"");
+        let returned = Some(self.tick());
+        let Ok(answer) = answer else { return };
+        let list = match answer.code {
+            200 => answer.json(),
+            429 | 503 | 504 => return,
+            code => panic!("GET {MAPS}: {code}: {}", answer.text()),
+        };
+        for (number, register) in registers.iter().enumerate() {
+            let mut items = list["items"].as_array().unwrap().iter();
+            let object = items.find(|object| object["metadata"]["name"] == register.name.as_str()).unwrap();
+            let found = self.see(number, object);
+            self.recorded.push((number, Operation { call, returned, action: Action::Read { found } }));
         }
     }
 

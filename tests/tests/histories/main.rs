@@ -1,7 +1,7 @@
-//! What clients were told about single objects while servers were killed and paused, held against what a register
+//! What clients were told about single objects while servers and databases were killed and paused, held against what a register
 //! that does one thing at a time could have told them ([`end_to_end::linearizable`]).
 //!
-//! An object is a register: a GET reads it, a merge patch writes it, and a PUT that names a resourceVersion swaps
+//! An object is a register: a GET reads it, a LIST reads all of them, a merge patch writes it, and a PUT that names a resourceVersion swaps
 //! it. `HANGAR_SEED=N` repeats a run's choices, `HANGAR_LONG=1` makes it longer.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
@@ -35,19 +35,24 @@ fn embedded_killed() {
 
 #[test]
 fn postgres_killed_and_paused() {
-    run(Engine::Postgres, 3, &[Trouble::Kill, Trouble::Pause]);
+    run(Engine::Postgres, 3, &EVERYTHING);
 }
 
 #[test]
 fn etcd_killed_and_paused() {
-    run(Engine::Etcd, 3, &[Trouble::Kill, Trouble::Pause]);
+    run(Engine::Etcd, 3, &EVERYTHING);
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     Kill,
     Pause,
+    KillDatabase,
+    PauseDatabase,
 }
+
+const EVERYTHING: [Trouble; 4] =
+    [Trouble::Kill, Trouble::Pause, Trouble::KillDatabase, Trouble::PauseDatabase];
 
 fn run(engine: Engine, count: usize, troubles: &[Trouble]) {
     let mut rng = chance::seeded();
@@ -55,6 +60,7 @@ fn run(engine: Engine, count: usize, troubles: &[Trouble]) {
     let first = Server::start_on(engine);
     let others: Vec<Server> = (1..count).map(|_| first.beside()).collect();
     let servers: Vec<Mutex<Server>> = [first].into_iter().chain(others).map(Mutex::new).collect();
+    servers.iter().for_each(|server| server.lock().unwrap().forgive("the store is unavailable"));
     let (mut answered, mut unanswered) = (0, 0);
     for round in 0..rounds {
         let histories = one_round(&servers, round, troubles, &mut rng);
@@ -120,6 +126,18 @@ fn trouble(victim: &mut Server, trouble: Trouble, rng: &mut StdRng) {
             victim.signal("STOP");
             std::thread::sleep(meanwhile);
             victim.signal("CONT");
+        }
+        Trouble::KillDatabase => {
+            let database = victim.database().unwrap();
+            database.kill();
+            std::thread::sleep(meanwhile);
+            database.start_again();
+        }
+        Trouble::PauseDatabase => {
+            let database = victim.database().unwrap();
+            database.signal("STOP");
+            std::thread::sleep(meanwhile);
+            database.signal("CONT");
         }
     }
 }
