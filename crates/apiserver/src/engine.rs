@@ -16,6 +16,7 @@ use crate::foresight::{Foresight, Foresights};
 use crate::metrics::Metrics;
 use crate::moving;
 use crate::paths::Documents;
+use crate::pulse::Pulse;
 use crate::stations::authenticate::Credentials;
 use crate::stations::fairness::{Fairness, Limits};
 
@@ -77,6 +78,7 @@ pub struct Engine {
     pub(crate) elsewhere: Arc<OnceLock<Arc<dyn Elsewhere>>>,
     /// Where processes that share the store talk to each other, if there may be several.
     pub(crate) replicas: Arc<OnceLock<TenantId>>,
+    pub(crate) pulse: Arc<Pulse>,
     stage: watch::Sender<Stage>,
 }
 
@@ -121,6 +123,7 @@ impl Engine {
             foresights: Arc::default(),
             elsewhere: Arc::default(),
             replicas: Arc::default(),
+            pulse: Arc::default(),
             stage: watch::Sender::new(Stage::Serving),
             store,
             codec,

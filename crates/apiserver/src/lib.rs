@@ -39,6 +39,7 @@ mod moving;
 mod owners;
 mod paths;
 mod present;
+mod pulse;
 mod read;
 mod replicas;
 pub mod route;

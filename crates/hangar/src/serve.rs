@@ -186,6 +186,7 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         admin_token: None,
         audit: up::audit_log(audit.as_ref())?,
     })?;
+    stores::hosting(engines.default_store(), hosting, &data_dir).await?;
     if let Some(name) = single {
         establish(engines.default_store(), name, &options).await?;
     }
@@ -211,6 +212,9 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     let controlling = seats.iter().map(|seat| seat.start(sets(), stop.clone())).collect();
     let controlling = controlling::together(controlling, seats);
     let interrupts = process::Interrupts::listen()?;
+    if stores.is_shared() {
+        tokio::spawn(engines.default_store().clone().feel_pulse());
+    }
     let serving = door.serve(&engines, closing.clone());
     tokio::spawn(shown.follow(stop.clone()));
     tracing::info!(%address, control_plane = single.unwrap_or("all"), "serving");

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use apiserver::codec::CodecError;
+use apiserver::control_plane::{ControlPlane, ControlPlaneError};
 use apiserver::{Config, DEFAULT_STORE, Engine, Engines};
 use auth::Secret;
 use store::cached::{self, Cached};
@@ -43,6 +45,12 @@ pub struct Wanted {
 
 const KNOWN: &str = "use embedded, embedded:DIR, postgres://... or etcd://...";
 
+/// Whether an address begins as `host=... user=...` does, the other way to write one of PostgreSQL.
+fn is_of_words(address: &str) -> bool {
+    let option = address.split_once('=').map_or("", |(option, _)| option.trim());
+    !option.is_empty() && option.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+}
+
 impl Wanted {
     pub fn new(address: Option<String>, room: Option<String>) -> Self {
         Wanted { address: address.map(Secret::new), room }
@@ -56,6 +64,9 @@ impl Wanted {
             None => dir,
         };
         match address.split_once(':') {
+            _ if is_of_words(address) => {
+                Ok(Place::Postgres { address: Secret::new(address.to_owned()), schema: self.room.clone() })
+            }
             None if address == "embedded" => Ok(Place::Embedded(inside(data_dir.join("store")))),
             Some(("embedded", dir)) if !dir.is_empty() => Ok(Place::Embedded(inside(dir.into()))),
             Some(("postgres" | "postgresql", _)) => {
@@ -68,11 +79,11 @@ impl Wanted {
                 }
                 Ok(Place::Etcd(config))
             }
-            // What comes after the name may be a password.
+            // What comes after the name may be a password, and what has no name may be nothing else.
             Some((scheme, rest)) if rest.starts_with("//") => {
                 bail!("--store {scheme}: this version has no store of that kind: {KNOWN}")
             }
-            _ => bail!("--store {address:?} is not known: {KNOWN}"),
+            _ => bail!("--store is not the address of a store: {KNOWN}"),
         }
     }
 }
@@ -252,6 +263,23 @@ impl Opened {
     }
 }
 
+/// The hosting control plane, if it has been made. It was sealed with the data key of whoever made it; another key opens
+/// nothing that is in the store, and what it sealed nobody else could open.
+pub async fn hosting(
+    engine: &Engine,
+    name: &str,
+    data_dir: &Path,
+) -> anyhow::Result<Option<Arc<ControlPlane>>> {
+    match engine.planes.find(name).await {
+        Err(ControlPlaneError::Codec(CodecError::WrongKey(_))) => bail!(
+            "what is in the store was sealed with another data key than that of {keys}: copy the directory from a server of \
+             this installation to {keys}, or name its data.key with --data-key-file",
+            keys = data_dir.join("keys").display(),
+        ),
+        found => Ok(found?),
+    }
+}
+
 /// Control planes, or entries of one, looked at together: as many as every engine takes in one transaction.
 const PAGE: usize = 100;
 
@@ -335,8 +363,19 @@ mod tests {
         check(Some("etcd://one:1,two:2"), None, Ok("[\"one:1\", \"two:2\"] /hangar"));
         check(Some("etcd://one:1/p"), Some("a"), Ok("[\"one:1\"] /p/a"));
         let known = "use embedded, embedded:DIR, postgres://... or etcd://...";
-        check(Some("embedded:"), None, Err(&format!("--store \"embedded:\" is not known: {known}")));
-        check(Some("elsewhere"), None, Err(&format!("--store \"elsewhere\" is not known: {known}")));
+        check(
+            Some("host=db user=me password='a:b//c=d'"),
+            Some("a"),
+            Ok("host=db user=me password='a:b//c=d' Some(\"a\")"),
+        );
+        check(Some("user = me host = db"), None, Ok("user = me host = db None"));
+        check(Some("embedded:/a=b"), None, Ok("/a=b"));
+        let unknown = format!("--store is not the address of a store: {known}");
+        for address in
+            ["embedded:", "elsewhere", "secret", "me:secret@db", "Host=db password=secret", "=secret"]
+        {
+            check(Some(address), None, Err(&unknown));
+        }
         let none = format!("--store mysql: this version has no store of that kind: {known}");
         check(Some("mysql://me:secret@there"), None, Err(&none));
     }

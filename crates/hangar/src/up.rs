@@ -64,7 +64,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
         audit: audit_log(configuration.audit.as_ref())?,
     })?;
     let engine = engines.default_store();
-    let hosting = match engine.planes.find(HOSTING).await.map_err(anyhow::Error::from)? {
+    let hosting = match stores::hosting(engine, HOSTING, &configuration.data_dir).await? {
         Some(plane) => plane,
         None => engine.create_control_plane(HOSTING).await.map_err(|failure| anyhow::anyhow!(failure.0))?,
     };
@@ -121,6 +121,9 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     }
     let controlling = controlling::together(controlling, seats);
     let interrupts = process::Interrupts::listen()?;
+    if stores.is_shared() {
+        tokio::spawn(engine.clone().feel_pulse());
+    }
     let serving = tokio::spawn(socket.serve(ApiServer::new(engines.clone()), closing.clone()));
     tracing::info!(%address, data = %configuration.data_dir.display(), took = ?began.elapsed(), "serving");
     // A reader that went away after the first line is no reason to stop.

@@ -84,6 +84,8 @@ pub fn a_store_that_is_wrongly_configured_is_refused() {
         let said = String::from_utf8(output.stderr).unwrap();
         let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("hangar: ")).collect();
         assert!(!output.status.success() && lines.len() == 1 && lines[0].contains(words), "{with}: {said}");
+        // One thing is said: nothing is tried again that will not change.
+        assert!(!said.contains("is away"), "{with}: {said}");
     };
     let postgres = stores.named("pg").url();
     let (server, _) = postgres.rsplit_once('/').unwrap();

@@ -11,6 +11,7 @@
 mod churn;
 mod leases;
 mod load;
+mod readiness;
 mod watchers;
 mod writers;
 
@@ -41,6 +42,8 @@ on_both!(
     the_controllers_go_on_elsewhere,
     a_frozen_holder_writes_nothing_later,
     shards_go_to_whoever_is_there,
+    readiness_follows_the_database,
+    other_keys_are_refused,
 );
 
 /// Writes of each writer where nothing is killed.
@@ -136,6 +139,14 @@ fn a_frozen_holder_writes_nothing_later(engine: Engine) {
 
 fn shards_go_to_whoever_is_there(engine: Engine) {
     leases::shards_go_to_whoever_is_there(engine);
+}
+
+fn other_keys_are_refused(engine: Engine) {
+    readiness::other_keys_are_refused(engine);
+}
+
+fn readiness_follows_the_database(engine: Engine) {
+    readiness::readiness_follows_the_database(engine);
 }
 
 fn the_controllers_go_on_elsewhere(engine: Engine) {

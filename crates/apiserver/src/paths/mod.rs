@@ -45,7 +45,7 @@ pub async fn answer(engine: &Arc<Engine>, plane: &Arc<ControlPlane>, head: &Head
     }
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts.as_slice() {
-        ["healthz" | "livez" | "readyz", ..] => health(engine, head, &parts),
+        [endpoint, ..] if HEALTH.contains(endpoint) => health(engine, head, &parts),
         ["metrics"] => metrics::answer(engine, plane, head).await,
         ["version"] => Ok(body::json(200, &version())),
         ["api" | "apis", ..] => discovery::answer(engine, plane, head, &parts).await,
@@ -63,12 +63,25 @@ pub async fn answer(engine: &Arc<Engine>, plane: &Arc<ControlPlane>, head: &Head
     }
 }
 
+const HEALTH: [&str; 3] = ["healthz", "livez", "readyz"];
+
+/// Whether a path asks for the health of the process, which is nobody's secret.
+pub(crate) fn is_health(path: &str) -> bool {
+    HEALTH.contains(&path.trim_matches('/').split('/').next().unwrap_or_default())
+}
+
 /// The checks behind a health endpoint, by name.
 const CHECKS: [&str; 3] = ["ping", "store", "shutdown"];
 
 fn health(engine: &Engine, head: &Head, parts: &[&str]) -> Answer {
     let endpoint = parts[0];
-    let failed = |check: &str| check == "shutdown" && endpoint == "readyz" && engine.is_retiring();
+    // Who is alive is not restarted because others are away, or because it is about to end.
+    let failed = |check: &str| match check {
+        _ if endpoint != "readyz" => false,
+        "shutdown" => engine.is_retiring(),
+        "store" => engine.pulse.is_gone(),
+        _ => false,
+    };
     if let [_, check] = parts {
         if !CHECKS.contains(check) {
             return Err(no_control_plane().into());
