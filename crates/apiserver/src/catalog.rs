@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use objects::Value;
+use objects::field::ErrorList;
 use sha2::{Digest, Sha256};
 
 use crate::surface::{ByResource, CustomSchema, definition_rows};
@@ -27,9 +28,16 @@ pub struct Offer {
     pub fingerprint: [u8; 32],
 }
 
-/// The say of a source in edits and deletions of objects of its kinds: after their schemas, before anything is stored.
+/// The say of a source in writes of objects of its kinds: after their schemas, before anything is stored.
 #[async_trait]
 pub trait Review: Send + Sync {
+    /// What is wrong with an object beyond its schema, by what is known without asking anybody. Not asked about edits
+    /// that leave the spec as it is.
+    fn invalid(&self, object: &Value) -> ErrorList {
+        let _ = object;
+        ErrorList::new()
+    }
+
     /// Refuses the write in a sentence. Without a new object it is a deletion. Asked about all but writes of the
     /// status, so it has to be quick about most.
     async fn review(&self, control_plane: &str, old: &Value, new: Option<&Value>) -> Result<(), String>;

@@ -364,6 +364,7 @@ fn validate_new(call: &Call, object: &Value) -> ErrorList {
         None => errors.extend(row.behaviour.validate(object)),
         Some(custom) => errors.extend(validate_custom(custom, object, None, false)),
     }
+    errors.extend(admit::invalid(call, object, None));
     errors.extend(crd::validate(call, object, None));
     errors
 }
@@ -376,6 +377,9 @@ fn validate_change(call: &Call, new: &Value, old: &Value, part: Part) -> ErrorLi
         (None, Part::Main) => errors.extend(row.behaviour.validate_update(new, old)),
         (None, Part::Whole(name)) => errors.extend(row.behaviour.validate_part(name, new, old)),
         (Some(custom), part) => errors.extend(validate_custom(custom, new, Some(old), part == Part::Status)),
+    }
+    if part == Part::Main {
+        errors.extend(admit::invalid(call, new, Some(old)));
     }
     errors.extend(crd::validate(call, new, Some((old, part))));
     errors

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use objects::field::ErrorList;
 use objects::{CompactString, Value};
 use runtime::Key;
 
@@ -253,6 +254,12 @@ pub trait Driver: Send + Sync + 'static {
 
     /// None if the kind is not (or no longer) served.
     fn facts(&self, kind: &str) -> Option<Arc<Facts>>;
+
+    /// What is wrong with an object that its schema lets pass, by what is known without asking anybody; it is refused.
+    fn invalid(&self, object: &Value) -> ErrorList {
+        let _ = object;
+        ErrorList::new()
+    }
 
     /// Objects that an object takes values from, beside those that the references of its kind name.
     fn refers_to(&self, object: &Value) -> Vec<Key> {

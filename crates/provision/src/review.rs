@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use apiserver::catalog::Review;
 use async_trait::async_trait;
-use objects::Value;
+use objects::field::ErrorList;
+use objects::{Value, meta};
 use runtime::InProcessFleet;
 
 use crate::driver::Driver;
@@ -45,6 +46,12 @@ impl<D: Driver> Reviewing<D> {
 
 #[async_trait]
 impl<D: Driver> Review for Reviewing<D> {
+    fn invalid(&self, object: &Value) -> ErrorList {
+        let invalid = self.engine.driver().invalid(object);
+        // What goes may be as wrong as it is.
+        if meta::is_deleting(object) { ErrorList::new() } else { invalid }
+    }
+
     async fn review(&self, control_plane: &str, old: &Value, new: Option<&Value>) -> Result<(), String> {
         let Some(facts) = self.engine.facts_of(old) else { return Ok(()) };
         let Some(new) = new else {

@@ -112,13 +112,8 @@ pub fn without_write_only(block: &Block, value: Value) -> Value {
     rewrite(block, value, &|member, value| if member.write_only { Value::Null } else { value })
 }
 
-/// A value with all that nobody is to see taken out.
-pub fn without_secrets(block: &Block, value: Value) -> Value {
-    rewrite(block, value, &|member, value| if member.is_secret() { Value::Null } else { value })
-}
-
-/// Applies a change to every member, the inner ones first.
-fn rewrite(block: &Block, value: Value, change: &dyn Fn(&Member, Value) -> Value) -> Value {
+/// Applies a change to every member, the inner ones first; what should be a set is one afterwards.
+pub(crate) fn rewrite(block: &Block, value: Value, change: &dyn Fn(&Member, Value) -> Value) -> Value {
     let Value::Fields(fields) = value else { return value };
     let fields = fields.into_iter().map(|(name, value)| {
         let Some(member) = block.members.get(&name) else { return (name, value) };
@@ -153,6 +148,33 @@ pub struct Difference {
     pub after: Value,
     /// Nobody is to see either value.
     pub secret: bool,
+}
+
+/// Where a state is not what was planned. What was not known may be anything.
+pub fn broken_promises(block: &Block, planned: &Value, state: &Value) -> Vec<Path> {
+    let found = differences(block, planned, state).into_iter();
+    let broken = found.filter(|found| !keeps(&found.before, &found.after));
+    broken.map(|found| found.path).collect()
+}
+
+fn keeps(planned: &Value, state: &Value) -> bool {
+    match (planned, state) {
+        (Value::Unknown(_), _) => true,
+        // Elements of a set are in another order once they are known.
+        (Value::Sequence(planned), Value::Sequence(state)) => {
+            planned.len() == state.len()
+                && (planned.iter().any(|element| !element.known())
+                    || planned.iter().zip(state).all(|(planned, state)| keeps(planned, state)))
+        }
+        (Value::Fields(planned), Value::Fields(state)) => {
+            planned.len() == state.len()
+                && planned
+                    .iter()
+                    .all(|(name, planned)| state.get(name).is_some_and(|own| keeps(planned, own)))
+        }
+        (Value::Typed(planned), Value::Typed(state)) => keeps(&planned.1, &state.1),
+        (planned, state) => planned == state,
+    }
 }
 
 /// Where two states of a resource differ, down to single attributes and to elements of lists.
@@ -267,6 +289,33 @@ mod tests {
             json!({"name": "a", "gate": [{"key": "y"}, {"key": "z"}]}),
             json!({"name": "a", "gate": [{"key": "z"}, {"key": "y", "ID": "g1"}]}),
         );
+    }
+
+    #[test]
+    fn promises() {
+        let schema = thing();
+        let unknown = |name: &str, object: serde_json::Value| {
+            let Value::Fields(mut fields) = value(&schema, object) else { unreachable!() };
+            fields.insert(name.to_owned(), Value::Unknown(None));
+            Value::Fields(fields)
+        };
+        let check = |planned: &Value, state: serde_json::Value, expected: &[&str]| {
+            let found = broken_promises(&schema.block, planned, &value(&schema, state));
+            assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
+        };
+        let planned = unknown("id", json!({"name": "a", "size": 1, "gate": [{"key": "x"}, {"key": "y"}]}));
+        check(
+            &planned,
+            json!({"id": "1", "name": "a", "size": 1, "gate": [{"key": "y"}, {"key": "x"}]}),
+            &[],
+        );
+        check(
+            &planned,
+            json!({"id": "1", "name": "a", "size": 2, "gate": [{"key": "x"}]}),
+            &["gate", "size"],
+        );
+        check(&planned, json!({"id": "1", "name": "a", "gate": [{"key": "x"}, {"key": "y"}]}), &["size"]);
+        check(&unknown("tags", json!({"name": "a"})), json!({"name": "a", "tags": {"a": "b"}}), &[]);
     }
 
     #[test]

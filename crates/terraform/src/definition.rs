@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::names::{API_VERSION, FieldNames, KindName};
 use crate::schema::{Block, Member, Nested, Nesting, Schema, Shape};
-use crate::shape::{is_timeouts, names};
+use crate::shape::{TIMEOUTS, TIMES, is_timeouts, names};
 use crate::value::Type;
 
 /// The group of the kinds that are not any provider's.
@@ -58,8 +58,11 @@ pub(crate) fn definition(group: &str, kind: &str, plural: &str, scope: &str, col
 /// The `openAPIV3Schema` of a type's kind.
 pub fn schema_of_type(schema: &Schema) -> Json {
     let mut resource = block(&schema.block, true, true);
-    // Whoever takes over an object has its id here, whatever the provider says about it.
+    // Whoever takes over an object has its id here, whatever the provider says about it; and times are for us, too.
     resource["properties"]["id"] = json!({"type": "string"});
+    if resource["properties"].get(TIMEOUTS).is_none() {
+        resource["properties"][TIMEOUTS] = times(TIMES);
+    }
     let required = resource.as_object_mut().and_then(|fields| fields.remove("required"));
     let mut schema = whole(Map::from_iter([("resource".to_owned(), resource)]), &["resource"]);
     if let Some(required) = required {
@@ -198,9 +201,12 @@ fn plain(ty: &Type) -> Json {
 /// Nanoseconds, as Kubeform has them.
 fn timeouts(member: &Member) -> Json {
     let Shape::Nested(nested) = &member.shape else { return shape(&member.shape) };
-    let nanoseconds = || json!({"type": "integer", "format": "int64"});
-    let properties = nested.block.members.keys().map(|name| (name.clone(), nanoseconds()));
-    json!({"type": "object", "properties": properties.collect::<Map<_, _>>()})
+    times(nested.block.members.keys().map(String::as_str))
+}
+
+fn times<'a>(names: impl IntoIterator<Item = &'a str>) -> Json {
+    let nanoseconds = |name: &str| (name.to_owned(), json!({"type": "integer", "format": "int64"}));
+    json!({"type": "object", "properties": names.into_iter().map(nanoseconds).collect::<Map<_, _>>()})
 }
 
 #[cfg(test)]
@@ -219,6 +225,7 @@ mod tests {
             fields,
             [
                 "disk",
+                "door",
                 "extra",
                 "gate",
                 "id",
@@ -244,5 +251,9 @@ mod tests {
         assert_eq!(resource["properties"]["owner"]["properties"], json!({"userID": {"type": "string"}}));
         let create = &resource["properties"]["timeouts"]["properties"]["create"];
         assert_eq!(create["type"], "integer");
+        // Of every kind, also where the provider knows of none.
+        let schema = schema_of_type(&Schema::empty());
+        let times = &schema["properties"]["spec"]["properties"]["resource"]["properties"]["timeouts"];
+        assert_eq!(times["properties"]["default"]["type"], "integer");
     }
 }

@@ -54,8 +54,13 @@ pub(crate) fn imports(object: &Value) -> bool {
     annotated || !text(object, "/spec/resource/id").is_empty()
 }
 
+/// Whether the resource that the object names has yet to be taken over.
+pub(crate) fn is_taking_over(facts: &Facts, object: &Value) -> bool {
+    !meta::finalizers(object).any(|one| one == facts.finalizer) && imports(object)
+}
+
 /// Whether what is taken over is as it should be: nothing else is wished, or it comes as Terraform left it.
-fn is_blank(object: &Value) -> bool {
+pub(crate) fn is_blank(object: &Value) -> bool {
     if meta::annotation(object, IMPORT_STATE).is_some() {
         return true;
     }
@@ -74,7 +79,6 @@ impl Dialect for Kubeform {
                 return Err(Failure::terminal(message));
             }
         };
-        let managed = meta::finalizers(object).any(|one| one == facts.finalizer);
         let replace = match text(object, "/spec/updatePolicy") {
             "DoNotDestroy" => ReplacePolicy::Refuse,
             _ => ReplacePolicy::DeleteFirst,
@@ -82,7 +86,7 @@ impl Dialect for Kubeform {
         Ok(Policies {
             read_only: meta::annotation(object, OBSERVE_ONLY) == Some("true"),
             // Not found is the provider's to say, and an error: nothing is made in its place.
-            adoption: (!managed && imports(object)).then(|| match is_blank(object) {
+            adoption: is_taking_over(facts, object).then(|| match is_blank(object) {
                 true => Adoption::Adopt,
                 false => Adoption::AdoptOrCreate,
             }),

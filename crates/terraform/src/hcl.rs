@@ -1,5 +1,7 @@
 //! Configurations in Terraform's language, made of values: what a user would have written for a resource.
 
+use std::collections::BTreeMap;
+
 use hcl_edit::expr::{Array, Expression, Object, ObjectKey, ObjectValue, ObjectValueTerminator};
 use hcl_edit::structure::{Attribute, Block as HclBlock, BlockLabel, Body};
 use hcl_edit::{Decorate as _, Ident, parser};
@@ -9,29 +11,42 @@ use crate::registry::Served;
 use crate::schema::{Block, Member, Nested, Nesting, Shape};
 use crate::value::{Fields, Value};
 
-/// A `resource` block, and which provider it needs. What is secret is left out, and said so.
-pub fn resource(provider: &Served, type_name: &str, name: &str, block: &Block, value: &Value) -> String {
+/// A configuration, and the values of its variables.
+pub struct Files {
+    pub main: String,
+    /// None if there is nothing sensitive.
+    pub variables: Option<String>,
+}
+
+/// A `resource` block, and which provider it needs. What is sensitive is given by variables, so that what is there is
+/// what is planned.
+pub fn resource(provider: &Served, type_name: &str, name: &str, block: &Block, value: &Value) -> Files {
     let word = type_name.split('_').next().unwrap_or(type_name);
     let source = Value::Fields(Fields::from([("source".to_owned(), Value::string(&provider.address))]));
-    let required: Body = [attribute(word, &source, 2)].into_iter().collect();
+    let required: Body = [attribute(word, expression(&source, 2), 2)].into_iter().collect();
     let required: Body = [nested("required_providers", [], required, 1)].into_iter().collect();
-    let secrets = block.members.iter().filter(|(name, one)| one.is_secret() && !value.field(name).is_null());
-    let said: String = secrets
-        .map(|(name, _)| format!("\n{}# {name} is sensitive and not written here", indent(1)))
-        .collect();
-    let mut value = change::without_secrets(block, value.clone());
+    let mut value = change::without_write_only(block, value.clone());
     // The provider names what it makes.
     if let (Value::Fields(fields), false) =
         (&mut value, block.members.get("id").is_some_and(|id| id.required))
     {
         fields.remove("id");
     }
-    let mut own = body(block, &value, 1);
-    own.decor_mut().set_prefix(said);
-    let mut own = nested("resource", [type_name, name], own, 0);
+    let mut variables = Variables::default();
+    let mut own = nested("resource", [type_name, name], variables.body(block, &value, "", 1), 0);
     own.decor_mut().set_prefix("\n");
-    let whole: Body = [nested("terraform", [], required, 0), own].into_iter().collect();
-    whole.to_string()
+    let declared = variables.0.keys().map(|name| {
+        let sensitive: Body = [attribute("sensitive", Expression::from(true), 1)].into_iter().collect();
+        let mut variable = nested("variable", [name.as_str()], sensitive, 0);
+        variable.decor_mut().set_prefix("\n");
+        variable
+    });
+    let whole: Body =
+        [nested("terraform", [], required, 0)].into_iter().chain(declared).chain([own]).collect();
+    let given: Body =
+        variables.0.iter().map(|(name, value)| attribute(name, expression(value, 0), 0)).collect();
+    let variables = (!variables.0.is_empty()).then(|| given.to_string());
+    Files { main: whole.to_string(), variables }
 }
 
 fn indent(depth: usize) -> String {
@@ -52,45 +67,83 @@ fn nested<'a>(
     block
 }
 
-fn attribute(name: &str, value: &Value, depth: usize) -> Attribute {
-    let mut attribute = Attribute::new(Ident::new_sanitized(name), expression(value, depth));
+fn attribute(name: &str, value: Expression, depth: usize) -> Attribute {
+    let mut attribute = Attribute::new(Ident::new_sanitized(name), value);
     attribute.decor_mut().set_prefix(indent(depth));
     attribute
 }
 
-/// Attributes first, then blocks, as the formatter of Terraform has them.
-fn body(block: &Block, value: &Value, depth: usize) -> Body {
-    let members = block.members.iter().map(|(name, member)| (name, member, value.field(name)));
-    let members: Vec<(&String, &Member, &Value)> = members.filter(|(_, _, value)| !value.is_null()).collect();
-    let is_block = |member: &Member| matches!(&member.shape, Shape::Nested(nested) if nested.is_block);
-    let mut body = Body::new();
-    for (name, _, value) in members.iter().filter(|(_, member, _)| !is_block(member)) {
-        body.push(attribute(name, value, depth));
-    }
-    for (name, member, value) in members.iter().filter(|(_, member, _)| is_block(member)) {
-        if let Shape::Nested(nested) = &member.shape {
-            blocks(name, nested, value, depth).into_iter().for_each(|block| body.push(block));
-        }
-    }
-    body
-}
+/// What is sensitive of a configuration, by the names of the variables that stand for it.
+#[derive(Default)]
+struct Variables(BTreeMap<String, Value>);
 
-/// Each after an empty line.
-fn blocks(name: &str, shape: &Nested, value: &Value, depth: usize) -> Vec<HclBlock> {
-    let one = |label: Option<&str>, value: &Value| {
-        let mut block = nested(name, label, body(&shape.block, value, depth + 1), depth);
-        block.decor_mut().set_prefix(format!("\n{}", indent(depth)));
-        block
-    };
-    match (shape.nesting, value) {
-        (Nesting::Map, Value::Fields(entries)) => {
-            entries.iter().map(|(key, value)| one(Some(key), value)).collect()
+impl Variables {
+    fn reference(&mut self, name: &str, value: &Value) -> Expression {
+        let plain = Ident::new_sanitized(name).to_string();
+        let mut name = plain.clone();
+        for number in 2.. {
+            if !self.0.contains_key(&name) {
+                break;
+            }
+            name = format!("{plain}_{number}");
         }
-        (_, Value::Sequence(elements)) => elements.iter().map(|element| one(None, element)).collect(),
-        (_, value @ Value::Fields(fields)) if fields.values().any(|field| !field.is_null()) => {
-            vec![one(None, value)]
+        let reference = parser::parse_expr(&format!("var.{name}")).unwrap_or_else(|_| Expression::null());
+        self.0.insert(name, value.clone());
+        reference
+    }
+
+    /// Attributes first, then blocks, as the formatter of Terraform has them. `around` is what the names of variables
+    /// begin with.
+    fn body(&mut self, block: &Block, value: &Value, around: &str, depth: usize) -> Body {
+        let members = block.members.iter().map(|(name, member)| (name, member, value.field(name)));
+        let members: Vec<(&String, &Member, &Value)> =
+            members.filter(|(_, _, value)| !value.is_null()).collect();
+        let is_block = |member: &Member| matches!(&member.shape, Shape::Nested(nested) if nested.is_block);
+        let mut body = Body::new();
+        for (name, member, value) in members.iter().filter(|(_, member, _)| !is_block(member)) {
+            let value = match member.has_secrets() {
+                true => self.reference(&format!("{around}{name}"), value),
+                false => expression(value, depth),
+            };
+            body.push(attribute(name, value, depth));
         }
-        _ => Vec::new(),
+        for (name, member, value) in members.iter().filter(|(_, member, _)| is_block(member)) {
+            if let Shape::Nested(nested) = &member.shape {
+                let blocks = self.blocks(name, nested, value, &format!("{around}{name}_"), depth);
+                blocks.into_iter().for_each(|block| body.push(block));
+            }
+        }
+        body
+    }
+
+    /// Each after an empty line.
+    fn blocks(
+        &mut self,
+        name: &str,
+        shape: &Nested,
+        value: &Value,
+        around: &str,
+        depth: usize,
+    ) -> Vec<HclBlock> {
+        let mut one = |label: Option<&str>, value: &Value, around: &str| {
+            let mut block = nested(name, label, self.body(&shape.block, value, around, depth + 1), depth);
+            block.decor_mut().set_prefix(format!("\n{}", indent(depth)));
+            block
+        };
+        match (shape.nesting, value) {
+            (Nesting::Map, Value::Fields(entries)) => {
+                let entries = entries.iter();
+                entries.map(|(key, value)| one(Some(key), value, &format!("{around}{key}_"))).collect()
+            }
+            (_, Value::Sequence(elements)) => {
+                let elements = elements.iter().enumerate();
+                elements.map(|(index, element)| one(None, element, &format!("{around}{index}_"))).collect()
+            }
+            (_, value @ Value::Fields(fields)) if fields.values().any(|field| !field.is_null()) => {
+                vec![one(None, value, around)]
+            }
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -147,9 +200,25 @@ mod tests {
         let value =
             json!({"name": "a${b}\"", "size": 3, "tags": {"a b": "c"}, "rule": [{"port": 1}, {"port": 2}]});
         let value = shape::desired(&schema.block, &value).unwrap();
-        let text = body(&schema.block, &value, 1).to_string();
+        let text = Variables::default().body(&schema.block, &value, "", 1).to_string();
         let expected = "  name = \"a$${b}\\\"\"\n  size = 3\n  tags = {\n    \"a b\" = \"c\"\n  }\n\n  rule {\n    port = 1\n  }\n\n  rule {\n    port = 2\n  }\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_is_sensitive_is_given_by_variables() {
+        let schema = thing();
+        let draft =
+            shape::Draft::read(&schema.block, &json!({"name": "a", "rule": [{"port": 1}, {"port": 2}]}));
+        let secrets = json!({"root_pass": "p", "rule": [{}, {"key": "k\"${x}"}]});
+        let value = draft.unwrap().with_secrets(&schema.block, &secrets).unwrap().value(&schema.block);
+        let mut variables = Variables::default();
+        let text = variables.body(&schema.block, &value, "", 1).to_string();
+        let expected = "  name = \"a\"\n  root_pass = var.root_pass\n\n  rule {\n    port = 1\n  }\n\n  rule {\n    key = var.rule_1_key\n    port = 2\n  }\n";
+        assert_eq!(text, expected);
+        let given: Vec<(&str, &Value)> =
+            variables.0.iter().map(|(name, value)| (name.as_str(), value)).collect();
+        assert_eq!(given, [("root_pass", &Value::string("p")), ("rule_1_key", &Value::string("k\"${x}"))]);
     }
 
     #[test]

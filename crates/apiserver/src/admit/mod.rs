@@ -11,6 +11,7 @@ mod rights;
 pub(crate) mod services;
 
 use admission::{Refusal, namespace_lifecycle};
+use objects::field::ErrorList;
 use objects::{Status, Value, meta};
 use store::Operation;
 
@@ -100,6 +101,13 @@ pub async fn validate(call: &Call, object: &Value, change: Change<'_>) -> Result
         _ => {}
     }
     Ok(())
+}
+
+/// What the source of an offered kind finds wrong with an object of it.
+pub fn invalid(call: &Call, object: &Value, old: Option<&Value>) -> ErrorList {
+    let edited = old.is_none_or(|old| old.get("spec") != object.get("spec"));
+    let review = call.row.custom().and_then(|custom| custom.reviewer.0.as_ref());
+    review.filter(|_| edited).map(|review| review.invalid(object)).unwrap_or_default()
 }
 
 /// What the source of an offered kind says about an edit of one of its objects, or about a deletion.

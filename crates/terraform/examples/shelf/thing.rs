@@ -15,7 +15,12 @@ const ERROR: i32 = 1;
 
 /// (name, type, flags): r required, o optional, c computed, s sensitive, w write-only
 type Attributes = &'static [(&'static str, &'static str, &'static str)];
-const PROVIDER: Attributes = &[("directory", r#""string""#, "r"), ("password", r#""string""#, "os")];
+const PROVIDER: Attributes = &[
+    ("directory", r#""string""#, "r"),
+    ("password", r#""string""#, "os"),
+    // Should be sensitive, as in many a provider.
+    ("account_key", r#""string""#, "o"),
+];
 const THING: Attributes = &[
     ("id", r#""string""#, "c"),
     ("name", r#""string""#, "r"),
@@ -32,6 +37,9 @@ const THING: Attributes = &[
 const RULE: Attributes =
     &[("port", r#""number""#, "r"), ("cidr", r#""string""#, "o"), ("id", r#""string""#, "c")];
 const NETWORK: Attributes = &[("subnet", r#""string""#, "r")];
+/// Of blocks that hide something, one of each nesting.
+const LOCK: Attributes = &[("label", r#""string""#, "r"), ("password", r#""string""#, "os")];
+const LOCKS: [(&str, i32); 3] = [("lock", 2), ("key", 3), ("user", 4)];
 const TIMEOUTS: Attributes = &[("create", r#""string""#, "o"), ("delete", r#""string""#, "o")];
 
 fn block(attributes: Attributes, blocks: Vec<wire::NestedBlock>) -> wire::Block {
@@ -64,11 +72,12 @@ fn nested(name: &str, attributes: Attributes, nesting: i32, max_items: i64) -> w
 
 fn schema() -> wire::GetProviderSchemaResponse {
     let encode = |version, block| wire::Schema { version, block: Some(block) }.encode_to_vec();
-    let blocks = vec![
+    let mut blocks = vec![
         nested("rule", RULE, 2, 0),
         nested("network", NETWORK, 2, 1),
         nested("timeouts", TIMEOUTS, 1, 0),
     ];
+    blocks.extend(LOCKS.map(|(name, nesting)| nested(name, LOCK, nesting, 0)));
     // More types of the same, for those who want to see what many cost.
     let more: usize = std::env::var("TYPES").ok().and_then(|text| text.parse().ok()).unwrap_or_default();
     let thing = encode(1, block(THING, blocks));
@@ -95,6 +104,15 @@ pub fn thing_type() -> Type {
     all.insert("rule".into(), Type::List(Box::new(Type::object(types(RULE)))));
     all.insert("network".into(), Type::List(Box::new(Type::object(types(NETWORK)))));
     all.insert("timeouts".into(), Type::object(types(TIMEOUTS)));
+    for (name, nesting) in LOCKS {
+        let lock = Box::new(Type::object(types(LOCK)));
+        let ty = match nesting {
+            2 => Type::List(lock),
+            3 => Type::Set(lock),
+            _ => Type::Map(lock),
+        };
+        all.insert(name.into(), ty);
+    }
     Type::object(all)
 }
 
@@ -138,7 +156,9 @@ pub fn answer(shelf: &Shelf, method: &str, body: &[u8], fault: Option<&str>) -> 
                 shelf.directory.set(directory.into()).expect("configured once");
                 vec![]
             } else {
-                vec![error("there is no such directory", &["directory"])]
+                let key = config.field("account_key").as_str();
+                let of = key.map(|key| format!(" of the account {key}")).unwrap_or_default();
+                vec![error(&format!("there is no such directory{of}"), &["directory"])]
             };
             reply(&wire::DiagnosticsResponse { diagnostics })
         }
@@ -266,7 +286,7 @@ fn plan(request: wire::PlanRequest, ty: &Type, fault: Option<&str>) -> Reply {
         } else {
             request.prior_private
         },
-        legacy_type_system: true,
+        legacy_type_system: fault != Some("strict"),
         ..Default::default()
     })
 }
@@ -317,6 +337,9 @@ fn apply(things: &Things, request: wire::ApplyRequest, ty: &Type, fault: Option<
     }
     if !prior.is_null() && fault == Some("partial") {
         fields.insert("size".into(), prior.field("size").clone());
+    }
+    if fault == Some("other-size") {
+        fields.insert("size".into(), Value::number(1));
     }
     things.write(&id, &fields, &config, ty);
     let diagnostics = match fault {

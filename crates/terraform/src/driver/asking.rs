@@ -14,7 +14,7 @@ use crate::backend::file::Instance;
 use crate::change;
 use crate::diagnostic::Path;
 use crate::dialect::{IMPORT_ID, IMPORT_IDENTITY, IMPORT_STATE};
-use crate::plugin::{ImportBy, Planned, PluginError, State};
+use crate::plugin::{ImportBy, Planned, PluginError, Reading, State};
 use crate::schema::Block;
 use crate::shape;
 use crate::value::Value;
@@ -71,8 +71,10 @@ impl Terraform {
         if kept.creating.is_some() {
             return Ok((kept, None));
         }
-        if let Some(value) = wanted::kubeform_state(&connection.schema.block, subject.object, secrets)? {
-            return Ok((kept, Some(State { value, ..State::none() })));
+        if let Some(left) = wanted::kubeform_state(&connection.schema.block, subject.object, secrets)? {
+            let state = State { value: left.value, ..State::none() };
+            let state = if left.outgrown { self.outgrown(subject, secrets, state).await? } else { state };
+            return Ok((kept, Some(state)));
         }
         let state = self.import(subject, secrets).await?;
         Ok((kept, state))
@@ -94,6 +96,26 @@ impl Terraform {
             Self::call(subject, OperationType::ReadOne, "UpgradeResourceState", secrets, upgrade).await?;
         let identity = resource.identity(connection.identity());
         Ok(State { value, private: resource.private_bytes(), identity })
+    }
+
+    /// What the provider makes of a state that was kept by another version of it. Which one is not known, so it cannot
+    /// be asked to upgrade it; but it can look. What it does not find that way may still be there: it is asked by id
+    /// before anybody takes it for gone.
+    async fn outgrown(
+        &self,
+        subject: &Looking<'_>,
+        secrets: &Secrets,
+        state: State,
+    ) -> Result<State, Failure> {
+        let connection = subject.connection;
+        let read = connection.lease.read(&connection.type_name, &state);
+        let read = Self::call(subject, OperationType::ReadOne, "ReadResource", secrets, read).await;
+        match read {
+            Ok(Reading { deferred: Some(_), .. }) => Ok(state),
+            Ok(Reading { state: Some(found), .. }) => Ok(found),
+            Ok(_) => Ok(self.import(subject, secrets).await?.unwrap_or(state)),
+            Err(failure) => self.import(subject, secrets).await?.ok_or(failure),
+        }
     }
 
     /// What the object names as its resource, if it does.
@@ -164,11 +186,43 @@ impl Terraform {
             tainted,
         )?;
         let made_by = made_by.or_else(|| before.made_by.clone());
-        let kept = Kept { creating: None, made_by, resource: Some(resource), ..before.clone() };
+        let resource = Some(resource);
+        let inconsistent = before.inconsistent.clone().filter(|_| before.resource == resource);
+        let kept = Kept { creating: None, made_by, resource, inconsistent, ..before.clone() };
         if kept != *before || Self::is_to_be_moved(subject) {
             self.keep(subject, &kept).await?;
         }
         telling::secrets(subject, state, secrets).await?;
+        Ok(kept)
+    }
+
+    /// Remembers what the provider did otherwise than it had planned. Those of the old type system may.
+    pub(super) async fn compare(
+        &self,
+        subject: &Looking<'_>,
+        kept: Kept,
+        planned: &Planned,
+        state: &State,
+    ) -> Result<Kept, Failure> {
+        let block = &subject.connection.schema.block;
+        let broken = match planned.lenient {
+            true => Vec::new(),
+            false => change::broken_promises(block, &planned.state, &state.value),
+        };
+        if broken.is_empty() && kept.inconsistent.is_none() {
+            return Ok(kept);
+        }
+        let fields: Vec<String> =
+            broken.iter().map(|path| shape::field_path("spec.resource", block, path)).collect();
+        let inconsistent = (!fields.is_empty()).then(|| {
+            let fields = fields.join(", ");
+            format!(
+                "Provider produced inconsistent result after apply: {fields} is not what it had planned; this is a bug \
+                 in the provider"
+            )
+        });
+        let kept = Kept { inconsistent, ..kept };
+        self.keep(subject, &kept).await?;
         Ok(kept)
     }
 
@@ -193,9 +247,13 @@ impl Terraform {
     }
 
     pub(super) fn observed(subject: &Looking<'_>, note: Note) -> Box<Observed<Note>> {
-        let mut spec = telling::record(subject, &note.state).spec;
+        let mut spec = telling::record_naming(subject, &note.state, &note.secrets).spec;
         spec["resource"] = wanted::wishes(&subject.connection.schema.block, &note.state.value);
-        Box::new(Observed { spec, status: json!({}), arn: None, readiness: Readiness::Ready, note })
+        let readiness = match note.kept.inconsistent.clone() {
+            Some(message) => Readiness::NotReady { message, after: None },
+            None => Readiness::Ready,
+        };
+        Box::new(Observed { spec, status: json!({}), arn: None, readiness, note })
     }
 }
 

@@ -43,9 +43,13 @@ impl Terraform {
         };
         let token = Some(intent.token.clone());
         let settled = self.settle(subject, &creating, &state, token, failure.is_some(), &note.secrets).await;
-        if let Err(failure) = settled {
+        let kept = match settled {
+            Ok(kept) => kept,
             // Made, and not kept: the intent stays open, and the token in the Secret says so.
-            return Err(Failure { ambiguous: true, ..failure });
+            Err(failure) => return Err(Failure { ambiguous: true, ..failure }),
+        };
+        if failure.is_none() {
+            self.compare(subject, kept, planned, &state).await?;
         }
         Ok(Made { record: telling::record(subject, &state), failure })
     }
@@ -72,8 +76,9 @@ impl Terraform {
         if let Some(failure) = failure {
             return Err(failure);
         }
+        let kept = self.compare(subject, kept, planned, &state).await?;
         let kept = self.output(subject, kept, &state).await?;
-        let record = telling::record(subject, &state);
+        let record = telling::record_naming(subject, &state, secrets);
         let secrets = secrets.clone();
         let note = Note { state, kept, config: Value::Null, planned: None, secrets, ours: true };
         Ok(Updated { record, observed: Some(Self::observed(subject, note)), after: None })

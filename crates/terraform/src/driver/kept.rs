@@ -65,6 +65,8 @@ pub struct Kept {
     pub deposed: Option<KeptResource>,
     /// Where outputs were written to: `Secret/name`.
     pub outputs: BTreeSet<String>,
+    /// What the provider did otherwise than it had planned, as long as the resource is as it left it.
+    pub inconsistent: Option<String>,
 }
 
 impl Kept {

@@ -11,6 +11,7 @@ mod ignoring;
 mod kept;
 pub(crate) mod outputs;
 pub(crate) mod referring;
+mod refusing;
 mod remote;
 pub(crate) mod telling;
 pub(crate) mod wanted;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use objects::field::ErrorList;
 use objects::{CompactString, Value as Json, meta};
 use provision::{
     Change, Class, Connection, Deleted, Driver, Facts, Failure, Intent, LimitKey, Made, Observation,
@@ -30,7 +32,7 @@ use serde_json::json;
 
 use crate::backend::Backends;
 use crate::change;
-use crate::dialect::IMPORT_ID;
+use crate::dialect::{IMPORT_ID, OBSERVE_ONLY, is_taking_over};
 use crate::module::children;
 use crate::plugin::{Applied, IdentitySchema, Lease, Planned, Pool, State};
 use crate::registry::{Registry, Served};
@@ -192,6 +194,10 @@ impl Driver for Terraform {
         self.registry.kind(kind).map(|kind| kind.facts.clone())
     }
 
+    fn invalid(&self, object: &Json) -> ErrorList {
+        refusing::invalid(&self.registry, object)
+    }
+
     fn refers_to(&self, object: &Json) -> Vec<Key> {
         let mut targets = referring::targets(&self.registry, object);
         targets.extend(children::stands_on(object));
@@ -275,7 +281,7 @@ impl Driver for Terraform {
 
     async fn observe(&self, subject: &Looking<'_>) -> Result<Observation<Note>, Failure> {
         let connection = subject.connection;
-        let secrets = match Self::secrets(subject).await {
+        let mut secrets = match Self::secrets(subject).await {
             Ok(secrets) => secrets,
             // Without it nothing can be planned, but what is there can be deleted.
             Err(_) if meta::is_deleting(subject.object) => Secrets::default(),
@@ -293,6 +299,12 @@ impl Driver for Terraform {
         }
         let Some(state) = read.state else { return Ok(Observation::Absent) };
         let ours = kept.resource.is_some();
+        // What a module wishes is in a Secret already; what is only looked at has no wishes.
+        let wished = children::part_of(subject.object).is_some();
+        let watched = meta::annotation(subject.object, OBSERVE_ONLY) == Some("true");
+        if is_taking_over(subject.facts, subject.object) && !wished && !watched {
+            secrets = telling::take_over(subject, &state, secrets).await?;
+        }
         let tainted = kept.resource.as_ref().is_some_and(|resource| resource.tainted);
         let mut kept = self.settle(subject, &kept, &state, None, tainted, &secrets).await?;
         if !meta::is_deleting(subject.object) {
@@ -317,6 +329,7 @@ impl Driver for Terraform {
             Some(observed) => observed.note.secrets.clone(),
             None => Self::secrets(subject).await?,
         };
+        refusing::exposed(block, subject.object)?;
         let config = wanted::config(block, subject.desired, &secrets)?;
         secrets.wanted = shape::secrets(block, &config);
         let validate = connection.lease.validate(&connection.type_name, &config);
@@ -432,7 +445,7 @@ impl Driver for Terraform {
 
     /// The id and the state, as they were last seen.
     fn shown(&self, subject: &Looking<'_>, observed: &Observed<Note>) -> Record {
-        telling::record(subject, &observed.note.state)
+        telling::record_naming(subject, &observed.note.state, &observed.note.secrets)
     }
 
     fn forgotten(&self, _: &Looking<'_>) -> Record {

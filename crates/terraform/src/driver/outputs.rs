@@ -31,6 +31,8 @@ use crate::plugin::State;
 use crate::shape;
 
 const LONGEST: usize = 100;
+/// Terraform reads it without being told.
+const VARIABLES: &str = "secrets.auto.tfvars";
 
 #[derive(Debug, Deserialize)]
 struct Output {
@@ -202,16 +204,17 @@ pub async fn export(subject: &Looking<'_>, kept: &Kept, state: &State) -> Result
     let connection = subject.connection;
     let file = String::from_utf8_lossy(&Terraform::state_file(subject, kept)?).into_owned();
     let config = wanted::stripped(&connection.schema.block, &state.value);
-    let text = hcl::resource(
+    let config = hcl::resource(
         &connection.provider,
         &connection.type_name,
         &file::name_of(meta::name(subject.object)),
         &connection.schema.block,
         &config,
     );
-    let data =
-        [("main.tf", text), ("terraform.tfstate", file)].map(|(key, text)| (key, STANDARD.encode(text)));
-    let data: Map<String, Json> = data.into_iter().map(|(key, text)| (key.to_owned(), text.into())).collect();
+    let all =
+        [("main.tf", Some(config.main)), (VARIABLES, config.variables), ("terraform.tfstate", Some(file))];
+    let encoded = |(key, text): (&str, Option<String>)| Some((key.to_owned(), STANDARD.encode(text?).into()));
+    let data: Map<String, Json> = all.into_iter().filter_map(encoded).collect();
     let there = subject.reader.peek("secrets", meta::namespace(subject.object), name).await?;
     if there.as_ref().is_some_and(|secret| secret["data"] == Json::Object(data.clone())) {
         return Ok(());

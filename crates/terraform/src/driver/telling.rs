@@ -12,8 +12,9 @@ use runtime::Key;
 use serde_json::json;
 
 use super::kept::owner;
-use super::wanted::{self, OUTPUT_OF, OUTPUTS, Secrets};
+use super::wanted::{self, INPUTS, OUTPUT_OF, OUTPUTS, Secrets};
 use super::{Configured, Looking};
+use crate::dialect::is_blank;
 use crate::plugin::State;
 use crate::shape;
 use crate::value::Value;
@@ -39,6 +40,40 @@ pub fn record(subject: &Looking<'_>, state: &State) -> Record {
     Record { spec, ..Record::default() }
 }
 
+/// The same, with the Secret that was made for the object and holds arguments of its resource.
+pub fn record_naming(subject: &Looking<'_>, state: &State, secrets: &Secrets) -> Record {
+    let mut record = record(subject, state);
+    if let Some(name) = made_with_arguments(subject.object, secrets) {
+        record.spec["secretRef"] = json!({"name": name});
+    }
+    record
+}
+
+/// The Secret that an object should name and does not.
+pub fn made_with_arguments<'a>(object: &Json, secrets: &'a Secrets) -> Option<&'a str> {
+    let named = object.pointer("/spec/secretRef/name").and_then(Json::as_str).unwrap_or_default();
+    secrets.name.as_deref().filter(|_| named.is_empty() && secrets.input.is_some())
+}
+
+/// What is secret of the arguments of a resource that is being taken over, into the Secret of the object: nobody could
+/// have written it there, and without it the resource would lose it.
+pub async fn take_over(subject: &Looking<'_>, state: &State, before: Secrets) -> Result<Secrets, Failure> {
+    let own = subject.object.pointer("/spec/resource").filter(|_| !is_blank(subject.object));
+    let block = &subject.connection.schema.block;
+    let Some(input) = wanted::secret_wishes(block, &state.value, own, before.input.as_ref()) else {
+        return Ok(before);
+    };
+    let name = match subject.client {
+        Some(client) => {
+            let patch = patch(INPUTS[before.generation], &input);
+            Some(write(client, subject, before.name.as_deref(), patch).await?)
+        }
+        None => before.name.clone(),
+    };
+    let output_name = before.output_name.or_else(|| name.clone());
+    Ok(Secrets { name, output_name, input: Some(input), ..before })
+}
+
 /// What is secret of a state, into the Secret that the object names, or one that is made for it.
 pub async fn secrets(subject: &Looking<'_>, state: &State, before: &Secrets) -> Result<(), Failure> {
     let connection: &Configured = subject.connection;
@@ -48,23 +83,36 @@ pub async fn secrets(subject: &Looking<'_>, state: &State, before: &Secrets) -> 
     };
     let (Some(client), true) = (subject.client, found != before.output) else { return Ok(()) };
     let Some(found) = found else { return forget_secrets(subject, before).await };
-    let key = OUTPUTS[before.generation];
-    let data = json!({key: STANDARD.encode(found.to_string())});
-    let api: Api<SecretObject> = Api::namespaced(client.clone(), meta::namespace(subject.object));
-    let written = match &before.output_name {
-        Some(name) => {
-            let claim = wanted::claim(subject.object, &connection.type_name);
-            let patch = json!({"metadata": {"annotations": {OUTPUT_OF: claim}}, "data": data});
-            api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await
-        }
-        None => make(&api, subject, &data).await,
-    };
-    let written = written
-        .map_err(|error| Failure::recoverable(format!("the secret values cannot be kept: {error}")))?;
-    let name = written.metadata.name.unwrap_or_default();
-    let key = Key::new("secrets", meta::namespace(subject.object), name);
-    subject.reader.note(&key, Interest::Inputs);
+    let mut patch = patch(OUTPUTS[before.generation], &found);
+    if before.output_name.is_some() {
+        let claim = wanted::claim(subject.object, &connection.type_name);
+        patch["metadata"] = json!({"annotations": {OUTPUT_OF: claim}});
+    }
+    let name = write(client, subject, before.output_name.as_deref(), patch).await?;
+    subject.reader.note(&Key::new("secrets", meta::namespace(subject.object), name), Interest::Inputs);
     Ok(())
+}
+
+/// One key of a Secret.
+fn patch(key: &str, value: &Json) -> Json {
+    json!({"data": {key: STANDARD.encode(value.to_string())}})
+}
+
+/// Writes to a Secret, or makes one for the object; its name.
+async fn write(
+    client: &kube::Client,
+    subject: &Looking<'_>,
+    to: Option<&str>,
+    patch: Json,
+) -> Result<String, Failure> {
+    let api: Api<SecretObject> = Api::namespaced(client.clone(), meta::namespace(subject.object));
+    let written = match to {
+        Some(name) => api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await,
+        None => make(&api, subject, &patch["data"]).await,
+    };
+    written
+        .map(|secret| secret.metadata.name.unwrap_or_default())
+        .map_err(|error| Failure::recoverable(format!("the secret values cannot be kept: {error}")))
 }
 
 /// Made, and never taken from somebody who was quicker.

@@ -7,9 +7,10 @@ use provision::{Failure, Reader};
 use serde_json::{Map, json};
 
 use super::failures;
-use crate::schema::{Block, Member, Shape};
-use crate::shape;
-use crate::value::{Fields, Value};
+use crate::change;
+use crate::schema::{Block, Member, Nesting, Shape};
+use crate::shape::{self, Draft, FieldError};
+use crate::value::Value;
 
 /// Where a user puts what is secret, in the words of both generations of Kubeform; and where the controller does.
 pub const INPUTS: [&str; 2] = ["resource", "input"];
@@ -115,6 +116,10 @@ impl Secrets {
         })
     }
 
+    fn wrong(&self, error: &FieldError) -> Failure {
+        Failure::terminal(format!("Secret {}: {error}", self.name.as_deref().unwrap_or_default()))
+    }
+
     /// All texts in it, to keep them out of messages.
     pub fn texts(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -135,31 +140,42 @@ pub fn texts(json: &Json, found: &mut Vec<String>) {
 
 /// A provider's configuration of what a Secret says, and what of it has to be kept out of messages.
 pub fn configuration(block: &Block, json: &Json) -> Result<(Value, Vec<String>), Failure> {
-    let empty = shape::desired(block, &json!({})).map_err(|error| failures::field(&error))?;
-    let config = shape::with_secrets(block, empty, json).map_err(|error| {
+    let empty = Draft::read(block, &json!({})).map_err(|error| failures::field(&error))?;
+    let config = empty.with_secrets(block, json).map_err(|error| {
         Failure::terminal(format!("the provider's configuration: {error}")).at("spec.providerRef")
     })?;
+    let config = config.value(block);
     let mut redactions = Vec::new();
     if let Some(secrets) = shape::secrets(block, &config) {
         texts(&secrets, &mut redactions);
     }
+    // It lies in a Secret as a whole, whatever the provider calls sensitive of it.
+    let mut all = Vec::new();
+    texts(json, &mut all);
+    redactions.extend(all.into_iter().filter(|text| may_be_secret(text)));
     Ok((config, redactions))
+}
+
+/// Whether a text of a provider's configuration tells something, rather than where something is.
+fn may_be_secret(text: &str) -> bool {
+    const SHORTEST: usize = 8;
+    let is_plain_url = text.split_once("://").is_some_and(|(_, rest)| {
+        !rest.split('/').next().unwrap_or_default().contains('@') && !rest.contains('?')
+    });
+    let is_path = ["/", "./", "../", "~/"].iter().any(|start| text.starts_with(start));
+    text.chars().count() >= SHORTEST && !is_plain_url && !is_path
 }
 
 /// The configuration: what the fields and the Secret say, without what only the provider can say.
 pub fn config(block: &Block, desired: &Json, secrets: &Secrets) -> Result<Value, Failure> {
     let empty = Json::Object(Map::new());
     let resource = desired.pointer("/spec/resource").unwrap_or(&empty);
-    let value =
-        shape::desired(block, &without_id(resource, block)).map_err(|error| failures::field(&error))?;
-    let value = match &secrets.input {
-        None => value,
-        Some(input) => shape::with_secrets(block, value, input).map_err(|error| {
-            let name = secrets.name.as_deref().unwrap_or_default();
-            Failure::terminal(format!("Secret {name}: {error}"))
-        })?,
-    };
-    Ok(without_read_only(block, value))
+    let mut draft =
+        Draft::read(block, &without_id(resource, block)).map_err(|error| failures::field(&error))?;
+    if let Some(input) = &secrets.input {
+        draft = draft.with_secrets(block, input).map_err(|error| secrets.wrong(&error))?;
+    }
+    Ok(without_read_only(block, draft.value(block)))
 }
 
 /// The id in the object names the resource; it is no wish, unless the provider takes it for one.
@@ -174,42 +190,31 @@ fn without_id(resource: &Json, block: &Block) -> Json {
 
 /// Kubeform lists what the provider computes among the fields of a resource; setting it means nothing.
 fn without_read_only(block: &Block, value: Value) -> Value {
-    let Value::Fields(fields) = value else { return value };
-    let strip = |(name, value): (String, Value)| {
-        let value = match block.members.get(&name) {
-            Some(member) if member.read_only() => Value::Null,
-            Some(Member { shape: Shape::Nested(nested), .. }) => match value {
-                Value::Sequence(elements) => {
-                    let elements =
-                        elements.into_iter().map(|element| without_read_only(&nested.block, element));
-                    Value::Sequence(elements.collect())
-                }
-                value @ Value::Fields(_) if nested.nesting != crate::schema::Nesting::Map => {
-                    without_read_only(&nested.block, value)
-                }
-                value => value,
-            },
-            _ => value,
-        };
-        (name, value)
-    };
-    Value::Fields(fields.into_iter().map(strip).collect::<Fields>())
+    change::rewrite(block, value, &|member, value| if member.read_only() { Value::Null } else { value })
 }
 
 /// A state as Kubeform keeps it, in the object and in its Secret.
-pub fn kubeform_state(block: &Block, object: &Json, secrets: &Secrets) -> Result<Option<Value>, Failure> {
+pub struct KubeformState {
+    pub value: Value,
+    /// The provider has changed since: some of what was kept means nothing to it.
+    pub outgrown: bool,
+}
+
+pub fn kubeform_state(
+    block: &Block,
+    object: &Json,
+    secrets: &Secrets,
+) -> Result<Option<KubeformState>, Failure> {
     let Some(state) = object.pointer("/spec/state").filter(|state| state.get("id").is_some()) else {
         return Ok(None);
     };
-    let value = shape::desired(block, state)
+    let mut draft = Draft::read_fitting(block, state)
         .map_err(|error| Failure::terminal(error.problem.clone()).at(format!("spec.state.{}", error.path)))?;
-    let value = match &secrets.output {
-        None => value,
-        Some(output) => shape::with_secrets(block, value, output).map_err(|error| {
-            Failure::terminal(format!("Secret {}: {error}", secrets.name.as_deref().unwrap_or_default()))
-        })?,
-    };
-    Ok(Some(value))
+    if let Some(output) = &secrets.output {
+        draft = draft.with_secrets(block, output).map_err(|error| secrets.wrong(&error))?;
+    }
+    let outgrown = draft.lacks();
+    Ok(Some(KubeformState { value: draft.value(block), outgrown }))
 }
 
 /// What of a value a user could have written.
@@ -224,6 +229,63 @@ pub fn wishes(block: &Block, value: &Value) -> Json {
         json["id"] = json!(id);
     }
     json
+}
+
+/// What is secret of what can be wished for of a resource, for a user whose wishes are `own`, or who has none but what
+/// is there; what `given`, the user's Secret, says already is left to it. None if that adds nothing.
+pub fn secret_wishes(block: &Block, value: &Value, own: Option<&Json>, given: Option<&Json>) -> Option<Json> {
+    let value = stripped(block, value);
+    let Some(Json::Object(found)) = shape::secrets(block, &value) else { return None };
+    let shown = shape::shown(block, &value);
+    let names = shape::names(block, true);
+    let mut all = given.and_then(Json::as_object).cloned().unwrap_or_default();
+    let before = all.len();
+    for (name, hidden) in found {
+        let field = names.field(&name).unwrap_or(&name);
+        let hidden = match own {
+            Some(own) => paired(&block.members[&name], own.get(field), shown.get(field), hidden),
+            None => Some(hidden),
+        };
+        if let (Some(hidden), false) = (hidden, all.contains_key(&name)) {
+            all.insert(name, hidden);
+        }
+    }
+    (all.len() > before).then_some(Json::Object(all))
+}
+
+/// What is hidden in the elements of a block, in the order in which a user wrote them. Elements are known by what is
+/// said of them.
+fn paired(member: &Member, own: Option<&Json>, shown: Option<&Json>, hidden: Json) -> Option<Json> {
+    let is_map = matches!(&member.shape, Shape::Nested(nested) if nested.nesting == Nesting::Map);
+    match (own, shown, hidden) {
+        // Nothing of it can be seen.
+        (_, None, hidden) => Some(hidden),
+        (Some(Json::Array(own)), Some(Json::Array(shown)), Json::Array(hidden)) => {
+            let mut left: Vec<(&Json, Json)> = shown.iter().zip(hidden).collect();
+            let of_element = |element: &Json| {
+                let same = left.iter().position(|(shown, _)| says(shown, element));
+                same.map_or_else(|| json!({}), |index| left.remove(index).1)
+            };
+            Some(own.iter().map(of_element).collect())
+        }
+        (Some(Json::Object(own)), Some(_), Json::Object(mut hidden)) if is_map => {
+            hidden.retain(|key, _| own.contains_key(key));
+            Some(Json::Object(hidden))
+        }
+        (Some(_), Some(_), hidden) => Some(hidden),
+        // Not wished for at all.
+        (None, Some(_), _) => None,
+    }
+}
+
+/// Whether one says all that the other does.
+fn says(one: &Json, other: &Json) -> bool {
+    match (one, other) {
+        (Json::Object(one), Json::Object(other)) => {
+            other.iter().all(|(field, value)| one.get(field).is_some_and(|own| says(own, value)))
+        }
+        (one, other) => one == other,
+    }
 }
 
 /// The merge patch that makes one value of another.

@@ -121,12 +121,12 @@ pub fn there(object: &Json, schema: Option<&Schema>, secrets: &Secrets) -> There
 }
 
 fn state(object: &Json, schema: &Schema, secrets: &Secrets) -> Option<Term> {
-    let value = shape::desired(&schema.block, object.pointer("/spec/state")?).ok()?;
-    let value = match &secrets.output {
-        Some(output) => shape::with_secrets(&schema.block, value, output).ok()?,
-        None => value,
+    let draft = shape::Draft::read(&schema.block, object.pointer("/spec/state")?).ok()?;
+    let draft = match &secrets.output {
+        Some(output) => draft.with_secrets(&schema.block, output).ok()?,
+        None => draft,
     };
-    Some(Term::of_state(&schema.block, &value))
+    Some(Term::of_state(&schema.block, &draft.value(&schema.block)))
 }
 
 /// What the module says of an instance's object.

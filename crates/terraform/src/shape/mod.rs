@@ -2,8 +2,8 @@
 //!
 //! A field has Kubeform's name, a list that holds at most one element is that element, what is secret is left out and
 //! kept in a Secret under the provider's names, and timeouts are nanoseconds. [`desired`] reads `spec.resource`,
-//! [`shown`] writes `spec.state`, [`secrets`] and [`with_secrets`] do the same for the Secret, and [`field_path`]
-//! says where in the object a provider's path is.
+//! [`Draft`] reads it together with the Secret, [`shown`] writes `spec.state`, [`secrets`] the Secret, and
+//! [`field_path`] says where in the object a provider's path is.
 
 mod read;
 mod write;
@@ -11,8 +11,10 @@ mod write;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use read::{desired, with_secrets};
+pub use read::{Draft, desired};
 pub use write::{secrets, shown};
+
+use serde_json::Value as Json;
 
 use crate::diagnostic::{Path, Step};
 use crate::names::FieldNames;
@@ -29,8 +31,8 @@ pub struct FieldError {
 }
 
 /// The block that a user gives times in, however the provider declares it.
-const TIMEOUTS: &str = "timeouts";
-const TIMES: [&str; 5] = ["create", "read", "update", "delete", "default"];
+pub(crate) const TIMEOUTS: &str = "timeouts";
+pub(crate) const TIMES: [&str; 5] = ["create", "read", "update", "delete", "default"];
 
 /// Whether a member is the block of times.
 pub(crate) fn is_timeouts(name: &str, member: &Member, top: bool) -> bool {
@@ -62,6 +64,35 @@ pub fn is_secret(block: &Block, field: &str) -> bool {
         (block, top) = (&nested.block, false);
     }
     false
+}
+
+/// The first field of an object whose value should be in a Secret and stands there for all to see.
+pub fn exposed(block: &Block, object: &Json) -> Option<FieldError> {
+    exposed_in(block, object, "", true)
+}
+
+fn exposed_in(block: &Block, object: &Json, path: &str, top: bool) -> Option<FieldError> {
+    let names = names(block, top);
+    let mut given = object.as_object()?.iter().filter(|(_, value)| !value.is_null());
+    given.find_map(|(field, value)| {
+        let member = names.member(field).and_then(|name| block.members.get(name))?;
+        let path = if path.is_empty() { field.clone() } else { format!("{path}.{field}") };
+        if member.is_secret() {
+            return Some(FieldError { path, problem: "this is sensitive".to_owned() });
+        }
+        let Shape::Nested(nested) = &member.shape else { return None };
+        let inner = |path: &str, value: &Json| exposed_in(&nested.block, value, path, false);
+        match (nested.nesting, value) {
+            (Nesting::Map, Json::Object(entries)) => {
+                entries.iter().find_map(|(key, value)| inner(&format!("{path}.{key}"), value))
+            }
+            (_, Json::Array(elements)) => {
+                let mut elements = elements.iter().enumerate();
+                elements.find_map(|(index, value)| inner(&format!("{path}[{index}]"), value))
+            }
+            (_, value) => inner(&path, value),
+        }
+    })
 }
 
 /// The field of an object that a provider's path is about, such as `spec.resource.rule[0].port`; below `root`.

@@ -1,22 +1,58 @@
 //! From fields of an object to values of a schema.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value as Json};
 
-use super::{FieldError, is_timeouts, names};
+use super::{FieldError, TIMEOUTS, is_timeouts, names};
+use crate::change::rewrite;
 use crate::names::FieldNames;
 use crate::schema::{Block, Member, Nested, Nesting, Shape};
 use crate::value::{Fields, Number, Type, Value};
 
 /// The value that `spec.resource` (or `spec.state`) stands for: everything is there, what is not given is null.
 pub fn desired(block: &Block, object: &Json) -> Result<Value, FieldError> {
-    let reader = Reader { naming: Naming::Fields };
-    reader.block(block, object, "", true)
+    Ok(Draft::read(block, object)?.value(block))
 }
 
-/// The same with what the Secret says, in the provider's names, in its places.
-pub fn with_secrets(block: &Block, value: Value, secrets: &Json) -> Result<Value, FieldError> {
-    let reader = Reader { naming: Naming::Members };
-    overlay(&reader, block, value, secrets, "")
+/// A value whose sets are still lists, in the order in which they were written. A Secret tells which element it is
+/// about by that order alone, and a set has none.
+pub struct Draft {
+    value: Value,
+    unfit: Unfit,
+}
+
+impl Draft {
+    pub fn read(block: &Block, object: &Json) -> Result<Draft, FieldError> {
+        Draft::new(block, object, Unfit::Refused)
+    }
+
+    /// What fits of an object that was written for another version of the provider.
+    pub fn read_fitting(block: &Block, object: &Json) -> Result<Draft, FieldError> {
+        Draft::new(block, object, Unfit::LeftOut { any: false })
+    }
+
+    fn new(block: &Block, object: &Json, unfit: Unfit) -> Result<Draft, FieldError> {
+        let reader = Reader { naming: Naming::Fields, unfit: Cell::new(unfit) };
+        let value = reader.block(block, object, "", true)?;
+        Ok(Draft { value, unfit: reader.unfit.get() })
+    }
+
+    /// The same with what the Secret says, in the provider's names, in its places.
+    pub fn with_secrets(self, block: &Block, secrets: &Json) -> Result<Draft, FieldError> {
+        let reader = Reader { naming: Naming::Members, unfit: Cell::new(self.unfit) };
+        let value = overlay(&reader, block, self.value, secrets, "")?;
+        Ok(Draft { value, unfit: reader.unfit.get() })
+    }
+
+    /// Something did not fit and was left out.
+    pub fn lacks(&self) -> bool {
+        self.unfit == Unfit::LeftOut { any: true }
+    }
+
+    pub fn value(self, block: &Block) -> Value {
+        rewrite(block, self.value, &|_, value| value)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -27,8 +63,16 @@ enum Naming {
     Members,
 }
 
+/// What becomes of fields that the provider has not, or not in this form.
+#[derive(Clone, Copy, PartialEq)]
+enum Unfit {
+    Refused,
+    LeftOut { any: bool },
+}
+
 struct Reader {
     naming: Naming,
+    unfit: Cell<Unfit>,
 }
 
 fn wrong(path: &str, problem: impl Into<String>) -> FieldError {
@@ -55,6 +99,18 @@ fn expected(path: &str, what: &str, json: &Json) -> FieldError {
 }
 
 impl Reader {
+    /// The value of a field, if it is not to be left out.
+    fn fitting<T>(&self, read: Result<T, FieldError>) -> Result<Option<T>, FieldError> {
+        match (read, self.unfit.get()) {
+            (Ok(value), _) => Ok(Some(value)),
+            (Err(error), Unfit::Refused) => Err(error),
+            (Err(_), Unfit::LeftOut { .. }) => {
+                self.unfit.set(Unfit::LeftOut { any: true });
+                Ok(None)
+            }
+        }
+    }
+
     fn block(&self, block: &Block, json: &Json, path: &str, top: bool) -> Result<Value, FieldError> {
         let given = json.as_object().ok_or_else(|| expected(path, "an object", json))?;
         let names = names(block, top);
@@ -64,12 +120,16 @@ impl Reader {
                 Naming::Fields => names.member(key),
                 Naming::Members => Some(key.as_str()),
             };
-            let found = member.and_then(|name| Some((name, block.members.get(name)?)));
-            let Some((name, member)) = found else {
-                return Err(wrong(&below(path, key), "the provider has no such field"));
+            let read = match member.and_then(|name| Some((name, block.members.get(name)?))) {
+                Some((name, member)) => {
+                    let value = self.member(name, member, json, &below(path, key), top);
+                    value.map(|value| (name.to_owned(), value))
+                }
+                // Times are for us, too: a provider need not know of them.
+                None if top && key == TIMEOUTS && self.naming == Naming::Fields => continue,
+                None => Err(wrong(&below(path, key), "the provider has no such field")),
             };
-            let value = self.member(name, member, json, &below(path, key), top)?;
-            fields.insert(name.to_owned(), value);
+            fields.extend(self.fitting(read)?);
         }
         for (name, member) in &block.members {
             if !fields.contains_key(name) {
@@ -120,11 +180,7 @@ impl Reader {
                     Json::Object(_) if nested.is_one() => vec![one(json, path)?],
                     other => return Err(expected(path, "a list", other)),
                 };
-                Ok(if nested.nesting == Nesting::Set {
-                    Value::set(elements)
-                } else {
-                    Value::Sequence(elements)
-                })
+                Ok(Value::Sequence(elements))
             }
         }
     }
@@ -287,48 +343,60 @@ fn overlay(
     };
     for (name, json) in given {
         let path = below(path, name);
-        let member =
-            block.members.get(name).ok_or_else(|| wrong(&path, "the provider has no such attribute"))?;
-        let before = fields.remove(name).unwrap_or(Value::Null);
-        let value = match (&member.shape, json, before) {
-            (Shape::Nested(nested), Json::Array(given), Value::Sequence(before))
-                if matches!(nested.nesting, Nesting::List | Nesting::Set) && !before.is_empty() =>
-            {
-                let mut elements = before;
-                for (index, json) in given.iter().enumerate() {
-                    let path = format!("{path}[{index}]");
-                    if index < elements.len() {
-                        let before = std::mem::replace(&mut elements[index], Value::Null);
-                        elements[index] = overlay(reader, &nested.block, before, json, &path)?;
-                    } else {
-                        elements.push(reader.block(&nested.block, json, &path, false)?);
-                    }
-                }
-                if nested.nesting == Nesting::Set { Value::set(elements) } else { Value::Sequence(elements) }
-            }
-            (Shape::Nested(nested), Json::Object(_), Value::Sequence(mut before))
-                if nested.is_one() && !before.is_empty() =>
-            {
-                Value::Sequence(vec![overlay(reader, &nested.block, before.remove(0), json, &path)?])
-            }
-            (Shape::Nested(nested), Json::Object(_), before @ Value::Fields(_))
-                if matches!(nested.nesting, Nesting::Single | Nesting::Group) =>
-            {
-                overlay(reader, &nested.block, before, json, &path)?
-            }
-            (Shape::Nested(nested), Json::Object(given), Value::Fields(mut elements))
-                if nested.nesting == Nesting::Map =>
-            {
-                for (key, json) in given {
-                    let before = elements.remove(key).unwrap_or(Value::Null);
-                    let path = below(&path, key);
-                    elements.insert(key.clone(), overlay(reader, &nested.block, before, json, &path)?);
-                }
-                Value::Fields(elements)
-            }
-            _ => reader.member(name, member, json, &path, false)?,
+        let Some(member) = block.members.get(name) else {
+            reader.fitting::<()>(Err(wrong(&path, "the provider has no such attribute")))?;
+            continue;
         };
-        fields.insert(name.clone(), value);
+        let before = fields.remove(name).unwrap_or(Value::Null);
+        let value = reader.fitting(overlay_member(reader, name, member, before, json, &path))?;
+        fields.insert(name.clone(), value.unwrap_or_else(|| absent(member)));
     }
     Ok(Value::Fields(fields))
+}
+
+fn overlay_member(
+    reader: &Reader,
+    name: &str,
+    member: &Member,
+    before: Value,
+    json: &Json,
+    path: &str,
+) -> Result<Value, FieldError> {
+    match (&member.shape, json, before) {
+        (Shape::Nested(nested), Json::Array(given), Value::Sequence(mut elements))
+            if matches!(nested.nesting, Nesting::List | Nesting::Set) && !elements.is_empty() =>
+        {
+            for (index, json) in given.iter().enumerate() {
+                let path = format!("{path}[{index}]");
+                if index < elements.len() {
+                    let before = std::mem::replace(&mut elements[index], Value::Null);
+                    elements[index] = overlay(reader, &nested.block, before, json, &path)?;
+                } else {
+                    elements.push(reader.block(&nested.block, json, &path, false)?);
+                }
+            }
+            Ok(Value::Sequence(elements))
+        }
+        (Shape::Nested(nested), Json::Object(_), Value::Sequence(mut before))
+            if nested.is_one() && !before.is_empty() =>
+        {
+            Ok(Value::Sequence(vec![overlay(reader, &nested.block, before.remove(0), json, path)?]))
+        }
+        (Shape::Nested(nested), Json::Object(_), before @ Value::Fields(_))
+            if matches!(nested.nesting, Nesting::Single | Nesting::Group) =>
+        {
+            overlay(reader, &nested.block, before, json, path)
+        }
+        (Shape::Nested(nested), Json::Object(given), Value::Fields(mut elements))
+            if nested.nesting == Nesting::Map =>
+        {
+            for (key, json) in given {
+                let before = elements.remove(key).unwrap_or(Value::Null);
+                let path = below(path, key);
+                elements.insert(key.clone(), overlay(reader, &nested.block, before, json, &path)?);
+            }
+            Ok(Value::Fields(elements))
+        }
+        _ => reader.member(name, member, json, path, false),
+    }
 }

@@ -1,12 +1,14 @@
 //! A schema with everything in it, and objects of it.
 
+use proptest::prelude::*;
 use prost::Message;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::protocol::Version;
 use crate::protocol::messages as wire;
 use crate::schema::Schema;
+use crate::value::{Fields, Value};
 
 /// (name, type, flags): r required, o optional, c computed, s sensitive, w write-only
 type Attributes = &'static [(&'static str, &'static str, &'static str)];
@@ -59,10 +61,17 @@ pub(crate) fn thing() -> Schema {
     const RULE: Attributes =
         &[("port", r#""number""#, "r"), ("id", r#""string""#, "c"), ("key", r#""string""#, "os")];
     const GATE: Attributes = &[("key", r#""string""#, "r"), ("id", r#""string""#, "c")];
+    const DOOR: Attributes =
+        &[("id", r#""string""#, "c"), ("label", r#""string""#, "o"), ("code", r#""string""#, "os")];
     const TIMES: Attributes = &[("create", r#""string""#, "o"), ("delete", r#""string""#, "o")];
+    let mut door = block("door", DOOR, 3, 0);
+    if let Some(inner) = &mut door.block {
+        inner.block_types.push(block("bell", DOOR, 3, 0));
+    }
     let block_types = vec![
         block("rule", RULE, 2, 0),
         block("gate", GATE, 3, 0),
+        door,
         block("network", &[("subnet", r#""string""#, "r")], 2, 1),
         block("timeouts", TIMES, 1, 0),
     ];
@@ -76,7 +85,7 @@ pub(crate) fn thing() -> Schema {
 #[test]
 fn an_object_is_read_and_shown_again() {
     let schema = thing();
-    let check = |object: serde_json::Value| {
+    let check = |object: Json| {
         let value = desired(&schema.block, &object).unwrap();
         assert_eq!(shown(&schema.block, &value), object);
         // It fits the type: it can be sent.
@@ -94,7 +103,7 @@ fn an_object_is_read_and_shown_again() {
 #[test]
 fn other_ways_to_write_it() {
     let schema = thing();
-    let check = |written: serde_json::Value, meant: serde_json::Value| {
+    let check = |written: Json, meant: Json| {
         let value = desired(&schema.block, &written).unwrap();
         assert_eq!(shown(&schema.block, &value), meant);
     };
@@ -103,12 +112,16 @@ fn other_ways_to_write_it() {
     check(json!({"name": 5, "size": "7", "on": "true"}), json!({"name": "5", "size": 7, "on": true}));
     check(json!({"timeouts": {"create": "1h30m"}}), json!({"timeouts": {"create": 5_400_000_000_000_i64}}));
     check(json!({"name": null, "rule": null}), json!({}));
+    // Times are for us where the provider knows of none.
+    let none = Schema::empty().block;
+    assert_eq!(shown(&none, &desired(&none, &json!({"timeouts": {"create": 1}})).unwrap()), json!({}));
+    assert!(desired(&none, &json!({"other": {"create": 1}})).is_err());
 }
 
 #[test]
 fn fields_that_do_not_fit() {
     let schema = thing();
-    let check = |object: serde_json::Value, expected: &str| {
+    let check = |object: Json, expected: &str| {
         assert_eq!(desired(&schema.block, &object).unwrap_err().to_string(), expected);
     };
     check(json!({"nmae": "a"}), "nmae: the provider has no such field");
@@ -119,6 +132,10 @@ fn fields_that_do_not_fit() {
     check(json!([]), ": expected an object, found a list");
 }
 
+fn with_secrets(schema: &Schema, object: &Json, secrets: &Json) -> Result<Value, FieldError> {
+    Ok(Draft::read(&schema.block, object)?.with_secrets(&schema.block, secrets)?.value(&schema.block))
+}
+
 #[test]
 fn secrets_are_elsewhere() {
     let schema = thing();
@@ -126,15 +143,14 @@ fn secrets_are_elsewhere() {
     let given = json!({
         "root_pass": "p", "secret_map": "{\"a\":\"b\"}", "rule": [{}, {"key": "k"}], "owner": {"pin": "1"}
     });
-    let value = with_secrets(&schema.block, desired(&schema.block, &object).unwrap(), &given).unwrap();
+    let value = with_secrets(&schema, &object, &given).unwrap();
     assert_eq!(value.field("root_pass").as_str(), Some("p"));
     assert_eq!(shown(&schema.block, &value), object);
     assert_eq!(secrets(&schema.block, &value), Some(given));
-    let error = with_secrets(&schema.block, value, &json!({"rootPass": "p"})).unwrap_err();
+    let error = with_secrets(&schema, &object, &json!({"rootPass": "p"})).err().unwrap();
     assert_eq!(error.to_string(), "rootPass: the provider has no such attribute");
     let write_only = json!({"token_wo": "t"});
-    let value =
-        with_secrets(&schema.block, desired(&schema.block, &json!({})).unwrap(), &write_only).unwrap();
+    let value = with_secrets(&schema, &json!({}), &write_only).unwrap();
     assert_eq!(value.field("token_wo").as_str(), Some("t"));
     assert_eq!(secrets(&schema.block, &value), None);
 }
@@ -188,6 +204,21 @@ fn where_secrets_may_be() {
 }
 
 #[test]
+fn what_stands_in_plain_sight() {
+    let schema = thing();
+    let check = |object: Json, expected: Option<&str>| {
+        let found = exposed(&schema.block, &object).map(|found| found.path);
+        assert_eq!(found.as_deref(), expected, "{object}");
+    };
+    check(json!({"name": "a", "rule": [{"port": 1}], "owner": {"userID": "u"}, "rootPass": null}), None);
+    check(json!({"rootPass": "p"}), Some("rootPass"));
+    check(json!({"tokenWo": "p"}), Some("tokenWo"));
+    check(json!({"rule": [{"port": 1}, {"key": "k"}]}), Some("rule[1].key"));
+    check(json!({"door": [{"bell": [{"code": "c"}]}]}), Some("door[0].bell[0].code"));
+    check(json!({"owner": {"pin": "1"}}), Some("owner.pin"));
+}
+
+#[test]
 fn secrets_in_maps_of_objects() {
     let nested = wire::Object {
         attributes: attributes(&[("label", r#""string""#, "r"), ("pin", r#""string""#, "ow")]),
@@ -202,12 +233,57 @@ fn secrets_in_maps_of_objects() {
     let block = wire::Block { attributes: vec![keys.encode_to_vec().into()], ..Default::default() };
     let schema = wire::Schema { version: 0, block: Some(block) };
     let schema = Schema::decode(&schema.encode_to_vec(), Version::V6).unwrap();
-    let value = desired(&schema.block, &json!({"keys": {"front": {"label": "x"}}})).unwrap();
     let secrets = json!({"keys": {"front": {"pin": "1234"}, "back": {"pin": "5678"}}});
-    let value = with_secrets(&schema.block, value, &secrets).unwrap();
+    let value = with_secrets(&schema, &json!({"keys": {"front": {"label": "x"}}}), &secrets).unwrap();
     let keys = value.field("keys");
     assert_eq!(keys.field("front").field("label").as_str(), Some("x"));
     assert_eq!(keys.field("front").field("pin").as_str(), Some("1234"));
     assert_eq!(keys.field("back").field("pin").as_str(), Some("5678"));
     assert!(is_secret(&schema.block, "keys.front.pin") && !is_secret(&schema.block, "keys.front.label"));
+}
+
+#[test]
+fn secrets_of_a_set_go_by_the_order_in_which_it_was_written() {
+    let schema = thing();
+    let object =
+        json!({"door": [{"label": "zebra", "bell": [{"label": "y"}, {"label": "x"}]}, {"label": "ant"}]});
+    let given = json!({"door": [
+        {"code": "of zebra", "bell": [{"code": "of y"}, {"code": "of x"}]}, {"code": "of ant"},
+    ]});
+    let value = with_secrets(&schema, &object, &given).unwrap();
+    let codes = |value: &Value| -> Vec<String> {
+        let text = |door: &Value, name: &str| door.field(name).as_str().unwrap().to_owned();
+        let doors = value.as_sequence().unwrap().iter();
+        doors.map(|door| format!("{}: {}", text(door, "label"), text(door, "code"))).collect()
+    };
+    let doors = value.field("door");
+    assert_eq!(codes(doors), ["ant: of ant", "zebra: of zebra"]);
+    assert_eq!(codes(doors.as_sequence().unwrap()[1].field("bell")), ["x: of x", "y: of y"]);
+}
+
+fn doors(depth: u32) -> BoxedStrategy<Value> {
+    let text = || prop_oneof![Just(Value::Null), "[a-c]{1,2}".prop_map(Value::string)];
+    let bells = if depth == 0 { Just(None).boxed() } else { doors(depth - 1).prop_map(Some).boxed() };
+    let door = (text(), text(), text(), bells).prop_map(|(id, label, code, bells)| {
+        let fields =
+            [("id", id), ("label", label), ("code", code)].map(|(name, value)| (name.to_owned(), value));
+        Value::Fields(
+            fields.into_iter().chain(bells.map(|bells| ("bell".to_owned(), bells))).collect::<Fields>(),
+        )
+    });
+    proptest::collection::vec(door, 0..4).prop_map(Value::set).boxed()
+}
+
+proptest! {
+    /// What is shown and what is hidden of a value are the value again.
+    #[test]
+    fn sets_with_secrets_come_back(doors in doors(1)) {
+        let schema = thing();
+        let whole = desired(&schema.block, &json!({"name": "a"})).unwrap();
+        let Value::Fields(mut fields) = whole else { unreachable!() };
+        fields.insert("door".into(), doors);
+        let value = Value::Fields(fields);
+        let hidden = secrets(&schema.block, &value).unwrap_or_else(|| json!({}));
+        prop_assert_eq!(with_secrets(&schema, &shown(&schema.block, &value), &hidden).unwrap(), value);
+    }
 }

@@ -269,6 +269,10 @@ async fn what_can_be_wrong_is_said_and_passes() {
     plane.patch("secrets", "shelf", json!({"stringData": {"provider": config("wrong")}})).await;
     // What is sensitive is taken out of what the provider says.
     plane.failed(THINGS, "one", "the password is (sensitive)").await;
+    let careless = json!({"directory": "/nowhere", "account_key": "AKIA-1234"}).to_string();
+    plane.patch("secrets", "shelf", json!({"stringData": {"provider": careless}})).await;
+    let object = plane.failed(THINGS, "one", "no such directory of the account (sensitive)").await;
+    assert!(!object.to_string().contains("AKIA-1234"));
     plane.patch("secrets", "shelf", json!({"stringData": {"provider": config("hunter22")}})).await;
     plane.current(THINGS, "one").await;
     plane.patch(THINGS, "one", json!({"spec": {"secretRef": {"name": "none"}}})).await;
@@ -358,9 +362,35 @@ async fn one_kind_for_all_types() {
         },
     });
     let kind = "resources.terraform.hangar.dev";
-    plane.create(kind, object).await;
-    let object = plane.current(kind, "one").await;
-    assert_eq!(object["spec"]["state"]["privateIPAddress"], "10.0.0.1");
+    plane.create(kind, object.clone()).await;
+    let created = plane.current(kind, "one").await;
+    assert_eq!(created["spec"]["state"]["privateIPAddress"], "10.0.0.1");
+    // What the schema of its type would refuse is refused at once, and what is sensitive is not taken in plain sight.
+    for (resource, says) in [
+        (
+            json!({"name": "x", "secret": "hunter22"}),
+            "spec.resource.secret: Forbidden: this is sensitive; it belongs into a Secret",
+        ),
+        (
+            json!({"name": "x", "key": [{"label": "l", "password": "hunter22"}]}),
+            "spec.resource.key[0].password: Forbidden",
+        ),
+        (json!({"nmae": "x"}), "spec.resource.nmae: Forbidden: the provider has no such field"),
+        (
+            json!({"name": "x", "size": "many"}),
+            "spec.resource.size: Invalid value: \"many\": expected a number",
+        ),
+    ] {
+        let mut wrong = object.clone();
+        wrong["metadata"]["name"] = json!("two");
+        wrong["spec"]["resource"] = resource.clone();
+        let refused = plane.try_create(kind, wrong).await.unwrap_err();
+        assert!(matches!(&refused, kube::Error::Api(status) if status.code == 422), "{refused}");
+        let refused = refused.to_string();
+        assert!(refused.contains(says) && !refused.contains("hunter22"), "{refused}");
+        let edit = plane.try_patch(kind, "one", json!({"spec": {"resource": resource}})).await;
+        assert!(edit.is_err());
+    }
     plane.patch(kind, "one", json!({"spec": {"type": "shelf_other"}})).await;
     plane.failed(kind, "one", "the provider has no resource type \"shelf_other\"").await;
     plane.patch(kind, "one", json!({"spec": {"type": "shelf_thing"}})).await;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
+mod adopting;
 mod backends;
 mod beyond;
 mod calls;

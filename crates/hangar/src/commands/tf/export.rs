@@ -33,7 +33,7 @@ pub struct ExportState {
     /// the namespace of the object
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
-    /// where to write main.tf and terraform.tfstate
+    /// where to write main.tf, terraform.tfstate, and secrets.auto.tfvars if there is anything sensitive
     #[arg(short, long, value_name = "DIRECTORY", default_value = ".")]
     directory: PathBuf,
     /// how long the server may take
@@ -41,7 +41,7 @@ pub struct ExportState {
     timeout: Duration,
 }
 
-const FILES: [&str; 2] = ["main.tf", "terraform.tfstate"];
+const FILES: [&str; 3] = ["main.tf", "secrets.auto.tfvars", "terraform.tfstate"];
 
 pub fn run(command: Export, kubeconfig: Option<&Path>) -> anyhow::Result<()> {
     let Export::Tfstate(export) = command;
@@ -74,7 +74,8 @@ async fn export_state(export: ExportState, kubeconfig: Option<&Path>) -> anyhow:
     std::fs::create_dir_all(&export.directory)
         .with_context(|| format!("cannot make {}", export.directory.display()))?;
     for file in FILES {
-        let text = found["data"][file].as_str().unwrap_or_default();
+        // Only where there are any.
+        let Some(text) = found["data"][file].as_str() else { continue };
         let bytes = BASE64_STANDARD.decode(text).context("the server wrote what cannot be read")?;
         // The state holds secrets.
         files::write_private(&export.directory.join(file), &bytes)?;
