@@ -4,29 +4,37 @@
 //! Only in the hosting control plane: whoever may name a program may run it on this machine. What was found the first
 //! time is locked in the status, by version and checksum; another content under the same version is refused.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use auth::user::{MASTERS, UserInfo};
+use futures::TryStreamExt;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use objects::{Value as Json, meta};
-use runtime::{Context, Controller, Error, Event, Kinds, Next, Request, Triggers};
+use runtime::{Context, Controller, Error, Event, Fleet, Kinds, Next, Request, Triggers};
 use serde::Deserialize;
 use serde_json::{Map, json};
 
-use crate::definition::GROUP;
+use crate::definition::{GENERIC_PLURAL, GROUP};
 use crate::names::API_VERSION;
-use crate::plugin::{Launch, Pool};
+use crate::plugin::{Launch, Pool, Stamp};
 use crate::registry::{Registry, Served};
 use crate::source::{self, Address, Constraint, Found, Mirror, SourceError, Wanted};
 
 pub const KIND: &str = "Provider";
 pub const RESOURCE: &str = "providers.terraform.hangar.dev";
 
-/// How often a mirror or a path is looked at again, for what is not known by any event.
+/// How often a mirror is looked at again, for what is not known by any event.
 const AGAIN: Duration = Duration::from_secs(600);
+/// How often it is looked whether a program on this machine is still the same.
+pub const LOOK: Duration = Duration::from_secs(5);
+/// The same while it waits for objects to go.
+const WAITING: Duration = Duration::from_secs(2);
+/// Without it nobody could see or delete the objects of its kinds.
+const FINALIZER: &str = "terraform.hangar.dev/provider";
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -72,6 +80,8 @@ pub struct Providers {
     /// The mirror of those that name none.
     pub directory: Option<PathBuf>,
     pub changed: Changed,
+    /// Where objects of its kinds may be.
+    pub fleets: Vec<Arc<dyn Fleet>>,
     /// Whether it says in the status what it finds. One of all processes on a store does; the others serve what that
     /// one found.
     pub tells: bool,
@@ -159,18 +169,41 @@ async fn remember(registry: &Registry, name: &str) {
     }
 }
 
-/// Serves all programs of a directory; those that cannot be served are told in the log.
-pub async fn serve_directory(registry: &Registry, pool: &Pool, directory: &Path) {
-    for (name, program) in programs(directory) {
-        let served = async {
-            let found = source::at_path(&program).await.map_err(|error| error.to_string())?;
-            let launch = Launch::new(found.program);
-            serve(registry, pool, &name, None, launch, found.digest).await.map_err(|error| error.to_string())
-        };
-        match served.await {
-            Ok(types) => tracing::info!(provider = name, types, "provider served"),
-            Err(error) => tracing::warn!(provider = name, error, "provider cannot be served"),
+/// The programs of a directory, as they were when they were last looked at.
+#[derive(Default)]
+pub struct Programs(BTreeMap<PathBuf, Option<Stamp>>);
+
+impl Programs {
+    /// Serves what is new or another one since the last time; what cannot be served is told in the log. Whether
+    /// anything is served now that was not.
+    pub async fn serve(&mut self, registry: &Registry, pool: &Pool, directory: &Path) -> bool {
+        let mut changed = false;
+        for (name, program) in programs(directory) {
+            let stamp = Stamp::of(&program);
+            if self.0.insert(program.clone(), stamp.clone()).is_some_and(|before| before == stamp) {
+                continue;
+            }
+            // An object of the same name goes before it.
+            let anothers = |launch: &Launch| launch.program != program;
+            if registry.provider(&name).and_then(|one| one.program.clone()).is_some_and(|one| anothers(&one))
+            {
+                continue;
+            }
+            let served = async {
+                let found = source::at_path(&program).await.map_err(|error| error.to_string())?;
+                let launch = Launch { stamp: found.stamp, ..Launch::new(found.program) };
+                let served = serve(registry, pool, &name, None, launch, found.digest).await;
+                served.map_err(|error| error.to_string())
+            };
+            match served.await {
+                Ok(types) => {
+                    changed = true;
+                    tracing::info!(provider = name, types, "provider served");
+                }
+                Err(error) => tracing::warn!(provider = name, error, "provider cannot be served"),
+            }
         }
+        changed
     }
 }
 
@@ -198,13 +231,40 @@ impl Providers {
         source::from_mirror(&mirror, &wanted, &self.cache).await
     }
 
+    /// How many objects of its kinds there are, in all control planes.
+    async fn objects_of(&self, name: &str) -> Result<usize, Error> {
+        let generic = format!("{GENERIC_PLURAL}.{GROUP}");
+        let own = self.registry.kinds_of(name).into_iter().chain([generic.as_str().into()]);
+        let kinds = Kinds::These(own.collect());
+        let mut count = 0;
+        for fleet in &self.fleets {
+            let mut found = fleet.sweep(&kinds, None, fleet.position().await?);
+            while let Some(event) = found.try_next().await? {
+                let anothers = |object: &Json| object.pointer("/spec/provider") != Some(&json!(name));
+                let is_generic = event.key.kind == generic.as_str();
+                count += usize::from(event.object().is_some_and(|object| !is_generic || !anothers(object)));
+            }
+        }
+        Ok(count)
+    }
+
+    /// Whether the object says all there is to say, as far as a look at the program can tell.
+    fn is_told(&self, object: &Json) -> bool {
+        let program = self.registry.provider(meta::name(object)).and_then(|served| served.program.clone());
+        says_ready(object) && program.is_some_and(|launch| !launch.is_replaced())
+    }
+
+    /// It is no longer served.
+    fn withdraw(&self, name: &str) {
+        if self.registry.remove(name) {
+            tracing::info!(provider = %name, "provider is no longer served");
+            (self.changed)();
+        }
+    }
+
     /// Serves what another process found and said.
     async fn follow(&self, object: &Json) -> Next {
-        let conditions = object.pointer("/status/conditions").and_then(Json::as_array);
-        let ready =
-            conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True");
-        let same = object.pointer("/status/observedGeneration") == Some(&json!(meta::generation(object)));
-        if !ready || !same {
+        if !says_ready(object) {
             return Next::Done;
         }
         match self.ready(object).await {
@@ -231,7 +291,7 @@ impl Providers {
         let lock = object.pointer("/status/lock").filter(|_| same).cloned();
         let lock: Option<Lock> = lock.and_then(|lock| serde_json::from_value(lock).ok());
         let found = self.find(&spec, lock.as_ref()).await.map_err(|error| error.to_string())?;
-        let mut launch = Launch::new(&found.program);
+        let mut launch = Launch { stamp: found.stamp.clone(), ..Launch::new(&found.program) };
         launch.arguments = spec.arguments;
         launch.memory = spec.memory_limit;
         launch.log = spec.log_level;
@@ -276,15 +336,37 @@ impl Controller for Providers {
     async fn reconcile(&self, context: &Context, request: &Request) -> Result<Next, Error> {
         let name = &request.key.name;
         let object = context.get(RESOURCE, "", name).await?;
-        let Some(object) = object.filter(|object| !meta::is_deleting(object)) else {
-            if self.registry.remove(name) {
-                tracing::info!(provider = %name, "provider is no longer served");
-                (self.changed)();
-            }
+        let Some(object) = object else {
+            self.withdraw(name);
             return Ok(Next::Done);
         };
         if !self.tells {
             return Ok(self.follow(&object).await);
+        }
+        let kind = ApiResource {
+            group: GROUP.into(),
+            version: API_VERSION.into(),
+            api_version: format!("{GROUP}/{API_VERSION}"),
+            kind: KIND.into(),
+            plural: "providers".into(),
+        };
+        let api: Api<DynamicObject> = Api::all_with(context.client().clone(), &kind);
+        let going = meta::is_deleting(&object);
+        let left = if going { self.objects_of(name).await? } else { 0 };
+        if (going && left == 0) || (!going && !meta::finalizers(&object).any(|one| one == FINALIZER)) {
+            let others = meta::finalizers(&object).filter(|one| *one != FINALIZER);
+            let finalizers: Vec<&str> = others.chain((!going).then_some(FINALIZER)).collect();
+            let version = meta::resource_version(&object);
+            let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
+            api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        }
+        if going && left == 0 {
+            self.withdraw(name);
+            return Ok(Next::Done);
+        }
+        let by_path = object.pointer("/spec/path").is_some();
+        if by_path && !going && self.is_told(&object) {
+            return Ok(Next::After(LOOK));
         }
         let outcome = self.ready(&object).await;
         let (mut status, ready, message) = match outcome {
@@ -295,28 +377,45 @@ impl Controller for Providers {
             (self.changed)();
         }
         status["observedGeneration"] = meta::generation(&object).into();
-        status["conditions"] = json!([condition(&object, ready, &message, context.now)]);
-        let kind = ApiResource {
-            group: GROUP.into(),
-            version: API_VERSION.into(),
-            api_version: format!("{GROUP}/{API_VERSION}"),
-            kind: KIND.into(),
-            plural: "providers".into(),
-        };
-        let api: Api<DynamicObject> = Api::all_with(context.client().clone(), &kind);
+        let served = if ready == "True" { "Served" } else { "NotServed" };
+        let mut conditions = vec![condition(&object, "Ready", ready, served, &message, context.now)];
+        if going {
+            let message =
+                format!("objects of its kinds are still there ({left}); it goes when they are gone");
+            conditions.push(condition(&object, "InUse", "True", "ObjectsRemain", &message, context.now));
+        }
+        status["conditions"] = json!(conditions);
         let patch = Patch::Merge(json!({"status": status}));
         api.patch_status(name, &PatchParams::default(), &patch).await?;
-        Ok(if ready == "True" { Next::After(AGAIN) } else { Next::Backoff })
+        Ok(match ready {
+            _ if going => Next::After(WAITING),
+            "True" if by_path => Next::After(LOOK),
+            "True" => Next::After(AGAIN),
+            _ => Next::Backoff,
+        })
     }
 }
 
-fn condition(object: &Json, status: &str, message: &str, now: jiff::Timestamp) -> Json {
+/// Whether the status says that it is served as it is.
+fn says_ready(object: &Json) -> bool {
+    let mut conditions = object.pointer("/status/conditions").and_then(Json::as_array).into_iter().flatten();
+    let ready = conditions.any(|one| one["type"] == "Ready" && one["status"] == "True");
+    ready && object.pointer("/status/observedGeneration") == Some(&json!(meta::generation(object)))
+}
+
+fn condition(
+    object: &Json,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: jiff::Timestamp,
+) -> Json {
     let before = object.pointer("/status/conditions").and_then(Json::as_array).into_iter().flatten();
-    let same = before.filter(|one| one["type"] == "Ready").find(|one| one["status"] == status);
+    let same = before.filter(|one| one["type"] == kind).find(|one| one["status"] == status);
     let time = same.and_then(|one| one["lastTransitionTime"].as_str()).map(str::to_owned);
     json!({
-        "type": "Ready", "status": status, "message": message,
-        "reason": if status == "True" { "Served" } else { "NotServed" },
+        "type": kind, "status": status, "message": message, "reason": reason,
         "lastTransitionTime": time.unwrap_or_else(|| objects::time::format(now)),
     })
 }

@@ -194,6 +194,13 @@ impl Registry {
         self.table.load().kinds.keys().cloned().collect()
     }
 
+    /// The kinds that a provider brings.
+    pub fn kinds_of(&self, provider: &str) -> Vec<CompactString> {
+        let table = self.table.load();
+        let own = |kind: &ServedKind| kind.of.as_ref().is_some_and(|(served, _)| served.name == provider);
+        table.kinds.iter().filter(|(_, kind)| own(kind)).map(|(resource, _)| resource.clone()).collect()
+    }
+
     /// Kinds whose providers can be used.
     pub fn kinds(&self) -> Vec<CompactString> {
         let table = self.table.load();

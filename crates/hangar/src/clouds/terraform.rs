@@ -12,7 +12,7 @@ use ::terraform::driver::Terraform;
 use ::terraform::memory::Memory;
 use ::terraform::module::Modules;
 use ::terraform::plugin::{Pool, PoolSettings};
-use ::terraform::providers::{self, Providers};
+use ::terraform::providers::{self, Programs, Providers};
 use ::terraform::registry::Registry;
 use anyhow::Context;
 use apiserver::catalog::Offer;
@@ -92,10 +92,12 @@ pub async fn start(
     // Before anybody asks: what is stored of these kinds is there all the time.
     serving.offer();
     Ok(tokio::spawn(async move {
-        providers::serve_directory(&serving.registry, &serving.pool, &serving.wanted.directory).await;
+        let mut programs = Programs::default();
+        programs.serve(&serving.registry, &serving.pool, &serving.wanted.directory).await;
         serving.forget_others(&fleet).await;
         serving.offer();
-        match leases {
+        let looking = tokio::spawn(serving.look(programs, stop.clone()));
+        let ended = match leases {
             None => serving.run(serving.engines.clone(), stop).await,
             Some(leases) => {
                 let run = |fence, ending| serving.run(serving.engines.fenced(&fence), ending);
@@ -103,7 +105,9 @@ pub async fn start(
                 let (worked, ()) = tokio::join!(working, serving.follow(stop));
                 worked
             }
-        }
+        };
+        looking.abort();
+        ended
     }))
 }
 
@@ -188,7 +192,26 @@ impl Serving {
                 offer(&engine, &clouds);
                 changed.notify_one();
             }),
+            fleets: self
+                .engines
+                .iter()
+                .map(|engine| Arc::new(InProcessFleet::new(engine.clone())) as Arc<dyn Fleet>)
+                .collect(),
             tells,
+        }
+    }
+
+    /// Serves programs that come into the directory, or another one in the place of one.
+    fn look(&self, mut programs: Programs, stop: CancellationToken) -> impl Future<Output = ()> + use<> {
+        let (registry, pool, changed) =
+            (self.registry.clone(), self.pool.clone(), self.providers(false).changed);
+        let directory = self.wanted.directory.clone();
+        async move {
+            while stop.run_until_cancelled(tokio::time::sleep(providers::LOOK)).await.is_some() {
+                if programs.serve(&registry, &pool, &directory).await {
+                    changed();
+                }
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ::terraform::driver::Terraform;
 use ::terraform::module::Modules;
 use ::terraform::plugin::{Pool, PoolSettings};
-use ::terraform::providers::{self, Providers};
+use ::terraform::providers::{self, Programs, Providers};
 use ::terraform::registry::Registry;
 use anyhow::Context;
 use clap::Args;
@@ -50,7 +50,7 @@ pub async fn start(
     manifests::apply(client, &[providers::definition()])
         .await
         .context("the kind Provider cannot be defined")?;
-    providers::serve_directory(&registry, &pool, &directory).await;
+    Programs::default().serve(&registry, &pool, &directory).await;
     define(client, &registry).await?;
     let driver = Terraform::new(registry.clone(), pool.clone(), key)?.with_backends(backends()?);
     let engine = provision::Engine::new(
@@ -60,6 +60,7 @@ pub async fn start(
         Arc::new(Metrics::default()),
     );
     let changed = Arc::new(Notify::new());
+    let fleet = Arc::new(RemoteFleet::new(HOSTING, client.clone()));
     let following = Providers {
         registry: registry.clone(),
         pool: pool.clone(),
@@ -70,12 +71,12 @@ pub async fn start(
             let changed = changed.clone();
             Arc::new(move || changed.notify_one())
         },
+        fleets: vec![fleet.clone()],
         tells: true,
     };
     let modules = Modules::new(registry.clone(), pool.clone(), options.terraform_module_dir.clone());
     let controllers: Vec<Box<dyn Controller>> =
         vec![Box::new(engine), Box::new(following), Box::new(modules)];
-    let fleet = Arc::new(RemoteFleet::new(HOSTING, client.clone()));
     let runtime = Runtime::new(fleet, controllers, Options::default());
     let (handle, client) = (runtime.handle(), client.clone());
     Ok(Some(tokio::spawn(async move {

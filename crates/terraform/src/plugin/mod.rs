@@ -16,6 +16,7 @@ mod journal;
 mod pool;
 mod process;
 mod provider;
+mod stamp;
 mod tls;
 mod warden;
 
@@ -26,6 +27,7 @@ pub use catalogue::{Catalogue, IdentityAttribute, IdentitySchema};
 pub use pool::{Lease, Pool, PoolSettings};
 pub use process::Launch;
 pub use provider::Provider;
+pub use stamp::Stamp;
 
 use crate::diagnostic::Diagnostics;
 use crate::schema::SchemaError;
@@ -59,6 +61,8 @@ impl Default for Limits {
 /// Why a plugin did not do what was asked. No text of it contains configuration.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum PluginError {
+    #[error("the program of provider {program} is another than the one that was looked at")]
+    Replaced { program: String },
     #[error("provider {program} cannot be started: {reason}")]
     NotStarted { program: String, reason: String },
     #[error("provider {program} is not a program for this machine ({machine}); use the build for it")]
@@ -77,7 +81,7 @@ pub enum PluginError {
         "too many providers are running ({most}); this one starts when another has been idle for a while"
     )]
     TooMany { most: usize },
-    #[error("provider {program} failed again and again; it is started again in {} seconds: {last}", .wait.as_secs())]
+    #[error("provider {program} failed; it is started again in less than {} s: {last}", .wait.as_secs() + 1)]
     BackingOff { program: String, wait: Duration, last: String },
     #[error("the provider cannot do {call}")]
     Unsupported { call: &'static str },

@@ -19,6 +19,7 @@ use tonic::transport::{Channel, Endpoint};
 use super::call::{self, Caller};
 use super::handshake::{Address, COOKIE, Handshake, HandshakeError};
 use super::journal::Lines;
+use super::stamp::Stamp;
 use super::tls::Credentials;
 use super::warden::Warden;
 use super::{Limits, PluginError};
@@ -60,6 +61,8 @@ pub struct Launch {
     pub memory: Option<u64>,
     /// The level of its own log, such as `DEBUG`; off unless asked for.
     pub log: Option<String>,
+    /// Of the program, when its content was looked at.
+    pub stamp: Option<Stamp>,
 }
 
 impl Launch {
@@ -70,7 +73,13 @@ impl Launch {
             environment: BTreeMap::new(),
             memory: None,
             log: None,
+            stamp: None,
         }
+    }
+
+    /// The program is not the one that was looked at.
+    pub fn is_replaced(&self) -> bool {
+        self.stamp.is_some() && self.stamp != Stamp::of(&self.program)
     }
 
     /// In the words of errors and logs.

@@ -39,6 +39,9 @@ impl Provider {
         known: Option<Arc<Catalogue>>,
         warden: &Arc<Warden>,
     ) -> Result<Provider, PluginError> {
+        if launch.is_replaced() {
+            return Err(PluginError::Replaced { program: launch.name() });
+        }
         let process = Process::start(launch, limits, directory, warden).await?;
         let catalogue = match known {
             // Most providers set themselves up when they are asked for their schema, so they have to be.

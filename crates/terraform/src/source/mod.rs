@@ -17,6 +17,8 @@ pub use hashes::{of_directory, of_zip};
 pub use mirror::Mirror;
 pub use version::{Constraint, Version};
 
+use crate::plugin::Stamp;
+
 /// The registry that is meant when nobody says another.
 const DEFAULT_HOST: &str = "registry.terraform.io";
 const DEFAULT_NAMESPACE: &str = "hashicorp";
@@ -106,6 +108,8 @@ pub struct Found {
     pub version: Option<Version>,
     /// Checksums of what was found, by which it is known again.
     pub hashes: Vec<String>,
+    /// Of the program before it was read.
+    pub stamp: Option<Stamp>,
 }
 
 /// What is asked of a mirror.
@@ -122,8 +126,9 @@ pub async fn at_path(path: &Path) -> Result<Found, SourceError> {
     if !tokio::fs::metadata(path).await.is_ok_and(|metadata| metadata.is_file()) {
         return Err(SourceError::NoProgram(path.display().to_string()));
     }
+    let stamp = Stamp::of(path);
     let digest = digest(path).await?;
-    Ok(Found { program: path.to_owned(), digest, version: None, hashes: Vec::new() })
+    Ok(Found { program: path.to_owned(), digest, version: None, hashes: Vec::new(), stamp })
 }
 
 /// The newest that fits, fetched and unpacked below `cache` if it is not there yet.
@@ -138,8 +143,9 @@ pub async fn from_mirror(mirror: &Mirror, wanted: &Wanted, cache: &Path) -> Resu
     .await
     .map_err(|error| unreadable(&directory.display(), &error))?;
     check(wanted, &version, std::slice::from_ref(&hashes))?;
+    let stamp = Stamp::of(&program);
     let digest = digest(&program).await?;
-    Ok(Found { program, digest, version: Some(version), hashes: vec![hashes] })
+    Ok(Found { program, digest, version: Some(version), hashes: vec![hashes], stamp })
 }
 
 /// Whether something with these checksums may be used. Only those of a kind that we have can be compared.

@@ -3,7 +3,9 @@
 use std::io::Write;
 
 use serde_json::{Value as Json, json};
-use terraform::providers::RESOURCE;
+use terraform::plugin::PluginError;
+use terraform::providers::{Programs, RESOURCE};
+use terraform::registry::Registry;
 use terraform::source;
 
 use super::plane::*;
@@ -39,7 +41,17 @@ async fn by_path() {
     plane.current(THINGS, "one").await;
     plane.delete(THINGS, "one").await;
     plane.gone(THINGS, "one").await;
+    // As long as there are objects of its kinds it stays, and they can be deleted.
+    plane.thing("last", json!({"resource": {"name": "last"}})).await;
+    plane.current(THINGS, "last").await;
     plane.delete(RESOURCE, "shelf").await;
+    let waits = |object: Option<&Json>| {
+        object.is_some_and(|object| message(object, "InUse").contains("still there (1)"))
+    };
+    plane.until(RESOURCE, "shelf", waits).await;
+    plane.delete(THINGS, "last").await;
+    plane.gone(THINGS, "last").await;
+    assert!(plane.world.things().is_empty());
     plane.gone(RESOURCE, "shelf").await;
     loop {
         let made = plane.try_create(THINGS, thing("two", json!({"resource": {"name": "two"}}))).await;
@@ -49,6 +61,54 @@ async fn by_path() {
         plane.delete(THINGS, "two").await;
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
+}
+
+/// Another content that does the same.
+fn replace(program: &std::path::Path, with: &str) {
+    let beside = program.with_extension("new");
+    std::fs::copy(shelf_program(), &beside).unwrap();
+    std::fs::OpenOptions::new().append(true).open(&beside).unwrap().write_all(with.as_bytes()).unwrap();
+    std::fs::rename(&beside, program).unwrap();
+}
+
+#[tokio::test]
+async fn a_program_that_is_replaced() {
+    let plane = Plane::bare().await;
+    plane.provider_secret().await;
+    let directory = tempfile::TempDir::new().unwrap();
+    let program = directory.path().join("terraform-provider-shelf");
+    replace(&program, "one");
+    provider(&plane, json!({"path": program})).await;
+    let before = told(&plane, "True", "").await["status"]["digest"].clone();
+    plane.thing("one", json!({"resource": {"name": "one"}})).await;
+    plane.current(THINGS, "one").await;
+    replace(&program, "two");
+    let other = |object: Option<&Json>| object.is_some_and(|object| object["status"]["digest"] != before);
+    plane.until(RESOURCE, "shelf", other).await;
+    plane.nudge(THINGS, "one").await;
+    plane.current(THINGS, "one").await;
+}
+
+#[tokio::test]
+async fn programs_in_a_directory() {
+    let (world, registry) = (World::new(), Registry::default());
+    let directory = tempfile::TempDir::new().unwrap();
+    let mut programs = Programs::default();
+    let mut look = async || programs.serve(&registry, &world.pool, directory.path()).await;
+    assert!(!look().await);
+    let program = directory.path().join("terraform-provider-shelf");
+    replace(&program, "one");
+    assert!(look().await && !look().await);
+    let first = registry.provider("shelf").unwrap();
+    replace(&program, "two");
+    // Until it is looked at, nothing is started that nobody has looked at.
+    let launch = first.program.clone().unwrap();
+    let refused = world.pool.lease(&launch, &first.digest, &world.config()).await.err().unwrap();
+    assert!(matches!(refused, PluginError::Replaced { .. }), "{refused}");
+    assert!(look().await);
+    let second = registry.provider("shelf").unwrap();
+    assert_ne!(first.digest, second.digest);
+    world.pool.lease(second.program.as_ref().unwrap(), &second.digest, &world.config()).await.unwrap();
 }
 
 #[tokio::test]

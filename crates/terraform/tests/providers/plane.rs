@@ -105,6 +105,7 @@ impl Plane {
             hosting: "a".into(),
             cache: self.world.cloud.path().join("cache"),
             directory: None,
+            fleets: vec![self.fleet.clone()],
             tells: true,
             changed: {
                 let (server, engine, changed) = (self.server.clone(), engine.clone(), changed.clone());

@@ -92,8 +92,9 @@ async fn what_is_written_only_is_not_kept() {
     let world = World::new();
     let lease = world.lease().await;
     let schema = schema(&lease);
-    let config = shape::desired(&schema.block, &simple()).unwrap();
-    let config = shape::with_secrets(&schema.block, config, &json!({"secret_wo": "once"})).unwrap();
+    let draft = shape::Draft::read(&schema.block, &simple()).unwrap();
+    let config = draft.with_secrets(&schema.block, &json!({"secret_wo": "once"})).unwrap();
+    let config = config.value(&schema.block);
     let proposed = change::proposed(&schema.block, &Value::Null, &config);
     let planned = lease.plan(THING, &State::none(), &proposed, &config).await.unwrap();
     let state = lease.apply(THING, &State::none(), &planned, &config, None).await.unwrap().state.unwrap();
@@ -179,6 +180,7 @@ async fn a_wrong_configuration_is_refused_in_words() {
     // The next try waits a little, and says so; another configuration does not.
     let error = world.pool.lease(&launch, DIGEST, &config("/nowhere", "p")).await.err().unwrap();
     assert!(matches!(error, PluginError::BackingOff { .. }), "{error}");
+    assert!(error.to_string().contains("shelf failed; it is started again in less than 1 s: "), "{error}");
     world.pool.lease(&launch, DIGEST, &config(directory, "p")).await.unwrap();
 }
 
