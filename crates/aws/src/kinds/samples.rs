@@ -34,7 +34,6 @@ const INCOMPLETE: &[(&str, &str, &str)] = &[
     ("dynamodb/GlobalTable UpdateGlobalTable", "ReplicaUpdates is missing", "unknown"),
     ("eks/IdentityProviderConfig", "cannot be read", "unknown"),
     ("eks/IdentityProviderConfig DisassociateIdentityProviderConfig", "identityProviderConfig is missing", "unknown"),
-    ("elbv2/Rule CreateRule", "Conditions is missing", "unknown"),
     ("emrcontainers/JobRun StartJobRun", "configurationOverrides must be an object", "unknown"),
     ("prometheusservice/AlertManagerDefinition CreateAlertManagerDefinition", "data is missing", "unknown"),
     ("prometheusservice/RuleGroupsNamespace CreateRuleGroupsNamespace", "data is missing", "unknown"),
