@@ -113,7 +113,7 @@ impl Reading {
         for (key, one) in
             pairs(collection).map_err(|problem| problem.within(scope.file, each.value.span()))?
         {
-            let bound = Term::Map(Entries::from([("key".to_owned(), key), ("value".to_owned(), one)]));
+            let bound = Term::Object(Entries::from([("key".to_owned(), key), ("value".to_owned(), one)]));
             let scope = scope.with([(iterator.clone(), bound)]);
             self.add(&scope, &content.body, name, nested, None)
                 .map_err(|problem| problem.within(scope.file, block.span()))?;
@@ -181,18 +181,21 @@ fn fitted(term: Term, member: &Member, audience: Audience) -> Result<Value, Prob
 /// Whether something secret is anywhere in a nested attribute but where it may be.
 fn exposes(term: &Term, nested: &Nested) -> bool {
     let one = |term: &Term| match term {
-        Term::Map(entries) => entries.iter().any(|(name, term)| match nested.block.members.get(name) {
-            Some(member) if member.is_secret() => false,
-            Some(Member { shape: Shape::Nested(inner), .. }) => exposes(term, inner),
-            _ => term.has_secret(),
-        }),
+        Term::Object(entries) | Term::Map(entries) => {
+            entries.iter().any(|(name, term)| match nested.block.members.get(name) {
+                Some(member) if member.is_secret() => false,
+                Some(Member { shape: Shape::Nested(inner), .. }) => exposes(term, inner),
+                _ => term.has_secret(),
+            })
+        }
         other => other.has_secret(),
     };
     match (nested.nesting, term) {
-        (Nesting::List | Nesting::Set, Term::List(elements) | Term::Set(elements)) => {
-            elements.iter().any(one)
-        }
-        (Nesting::Map, Term::Map(entries)) => entries.values().any(one),
+        (
+            Nesting::List | Nesting::Set,
+            Term::Tuple(elements) | Term::List(elements) | Term::Set(elements),
+        ) => elements.iter().any(one),
+        (Nesting::Map, Term::Object(entries) | Term::Map(entries)) => entries.values().any(one),
         (_, term) => one(term),
     }
 }

@@ -14,6 +14,7 @@ use hcl_edit::expr::{
 
 use super::problem::{File, Problem};
 use super::term::{Entries, Term};
+use super::unify::alike;
 use super::{arithmetic, functions, reading, references, template, types};
 use crate::value::Number;
 
@@ -118,7 +119,7 @@ impl<'a> Scope<'a> {
             Expression::String(text) => Ok(Term::text(text.value())),
             Expression::Array(elements) => {
                 let elements = elements.iter().map(|element| self.evaluate(element));
-                Ok(Term::List(elements.collect::<Result<_, _>>()?))
+                Ok(Term::Tuple(elements.collect::<Result<_, _>>()?))
             }
             Expression::Object(object) => {
                 let mut entries = Entries::new();
@@ -128,7 +129,7 @@ impl<'a> Scope<'a> {
                     secret |= secret_key;
                     entries.insert(key, self.evaluate(value.expr())?);
                 }
-                Ok(Term::Map(entries).secret_if(secret))
+                Ok(Term::Object(entries).secret_if(secret))
             }
             Expression::StringTemplate(text) => template::string(self, text),
             Expression::HeredocTemplate(text) => template::heredoc(self, text),
@@ -141,8 +142,19 @@ impl<'a> Scope<'a> {
                 let (condition, secret) = self.evaluate(&choice.cond_expr)?.opened();
                 let condition = types::boolean(&condition)
                     .map_err(|problem| problem.within(self.file, choice.cond_expr.span()))?;
-                let chosen = if condition { &choice.true_expr } else { &choice.false_expr };
-                Ok(self.evaluate(chosen)?.secret_if(secret))
+                let (chosen, other) = if condition {
+                    (&choice.true_expr, &choice.false_expr)
+                } else {
+                    (&choice.false_expr, &choice.true_expr)
+                };
+                let chosen = self.evaluate(chosen)?;
+                // The other side says of which type both are, so it is waited for; one without a value says nothing.
+                let sides = match self.evaluate(other) {
+                    Ok(other) => alike(vec![chosen, other])?,
+                    Err(problem) if problem.is_pending() => return Err(problem),
+                    Err(_) => vec![chosen],
+                };
+                Ok(sides.into_iter().next().unwrap_or(Term::Null).secret_if(secret))
             }
             Expression::FuncCall(call) => self.call(call),
             Expression::Traversal(traversal) => self.traversal(traversal),
@@ -188,7 +200,9 @@ impl<'a> Scope<'a> {
         }
         if call.args.expand_final() {
             match arguments.pop() {
-                Some(Term::List(elements) | Term::Set(elements)) => arguments.extend(elements),
+                Some(Term::Tuple(elements) | Term::List(elements) | Term::Set(elements)) => {
+                    arguments.extend(elements)
+                }
                 _ => return Err(Problem::new("only a list can be expanded into arguments")),
             }
         }
@@ -277,14 +291,17 @@ impl<'a> Scope<'a> {
     /// The first `of_each` steps are those of every element.
     fn splat(&self, start: Term, rest: &[&TraversalOperator], of_each: usize) -> Result<Term, Problem> {
         let (start, secret) = start.opened();
-        let elements = match start {
-            Term::List(elements) | Term::Set(elements) => elements,
-            Term::Null => Vec::new(),
-            one => vec![one],
+        let (elements, of_one_type) = match start {
+            Term::List(elements) | Term::Set(elements) => (elements, true),
+            Term::Tuple(elements) => (elements, false),
+            Term::Null => (Vec::new(), false),
+            one => (vec![one], false),
         };
         self.budget.spend(elements.len())?;
         let each = elements.into_iter().map(|element| self.steps(element, &rest[..of_each]));
-        let each = Term::List(each.collect::<Result<_, _>>()?).secret_if(secret);
+        let each = each.collect::<Result<_, _>>()?;
+        let each = if of_one_type { Term::List(each) } else { Term::Tuple(each) };
+        let each = each.secret_if(secret);
         self.steps(each, &rest[of_each..])
     }
 
@@ -303,9 +320,10 @@ impl<'a> Scope<'a> {
         let (right, secret_right) = self.evaluate(&operation.rhs_expr)?.opened();
         let secret = secret_left || secret_right;
         let numbers = || Ok::<_, Problem>((types::number(&left)?, types::number(&right)?));
-        let compared = || numbers().map(|(left, right)| arithmetic::compare(&left, &right));
+        let compared = || numbers().map(|(left, right)| left.cmp(&right));
         let computed = |operation: fn(&Number, &Number) -> Option<Number>| {
             let (left, right) = numbers()?;
+            self.budget.spend(arithmetic::cost(&left, &right))?;
             let made = operation(&left, &right);
             made.map(Term::Number).ok_or_else(|| Problem::new("this has no result that is a number"))
         };
@@ -360,13 +378,13 @@ impl<'a> Scope<'a> {
             }
         }
         let made = match (&expression.key_expr, expression.grouping) {
-            (None, _) => Term::List(list),
+            (None, _) => Term::Tuple(list),
             (Some(_), true) => {
-                Term::Map(map.into_iter().map(|(key, values)| (key, Term::List(values))).collect())
+                Term::Object(map.into_iter().map(|(key, values)| (key, Term::Tuple(values))).collect())
             }
             (Some(_), false) => {
                 let one = |(key, mut values): (String, Vec<Term>)| Some((key, values.pop()?));
-                Term::Map(map.into_iter().filter_map(one).collect())
+                Term::Object(map.into_iter().filter_map(one).collect())
             }
         };
         self.budget.spend(made.weight())?;
@@ -377,12 +395,14 @@ impl<'a> Scope<'a> {
 /// Keys and values of a collection: indexes of a list, elements of a set twice.
 pub fn pairs(collection: Term) -> Result<Vec<(Term, Term)>, Problem> {
     match collection {
-        Term::List(elements) => {
+        Term::Tuple(elements) | Term::List(elements) => {
             let keyed = elements.into_iter().enumerate();
             Ok(keyed.map(|(index, term)| (Term::Number(Number::from(index as u64)), term)).collect())
         }
         Term::Set(elements) => Ok(elements.into_iter().map(|term| (term.clone(), term)).collect()),
-        Term::Map(entries) => Ok(entries.into_iter().map(|(key, term)| (Term::String(key), term)).collect()),
+        Term::Object(entries) | Term::Map(entries) => {
+            Ok(entries.into_iter().map(|(key, term)| (Term::String(key), term)).collect())
+        }
         other => Err(Problem::new(format!("{} has no elements", other.kind()))),
     }
 }
@@ -390,7 +410,7 @@ pub fn pairs(collection: Term) -> Result<Vec<(Term, Term)>, Problem> {
 fn attribute(of: Term, name: &str) -> Result<Term, Problem> {
     let (of, secret) = of.opened();
     match of {
-        Term::Map(mut entries) => match entries.remove(name) {
+        Term::Object(mut entries) | Term::Map(mut entries) => match entries.remove(name) {
             Some(term) => Ok(term.secret_if(secret)),
             None => Err(Problem::new(format!("there is no attribute {name:?}"))),
         },
@@ -403,14 +423,16 @@ fn element(of: Term, index: &Term) -> Result<Term, Problem> {
     let (index, secret_index) = index.clone().opened();
     let secret = secret || secret_index;
     match of {
-        Term::List(mut elements) => {
+        Term::Tuple(mut elements) | Term::List(mut elements) => {
             let at = types::number(&index)?.as_u64().and_then(|at| usize::try_from(at).ok());
             match at.filter(|at| *at < elements.len()) {
                 Some(at) => Ok(elements.swap_remove(at).secret_if(secret)),
                 None => Err(Problem::new("the list has no such element")),
             }
         }
-        map @ Term::Map(_) => attribute(map, &types::string(&index)?).map(|term| term.secret_if(secret)),
+        map @ (Term::Object(_) | Term::Map(_)) => {
+            attribute(map, &types::string(&index)?).map(|term| term.secret_if(secret))
+        }
         other => Err(Problem::new(format!("{} has no element to choose", other.kind()))),
     }
 }

@@ -1,7 +1,7 @@
 //! Terraform modules as objects, without the terraform program.
 //!
 //! A module's files ([`files`]) are read into what they declare ([`config`]), with the modules that they call
-//! ([`tree`]); names are checked and put into order ([`graph`]); expressions are evaluated ([`expression`], [`template`], [`functions`]) to terms ([`term`], [`types`]);
+//! ([`tree`]); names are checked and put into order ([`graph`]); expressions are evaluated ([`expression`], [`template`], [`functions`]) to terms ([`term`], [`types`], [`unify`]);
 //! arguments become values of a provider's schema ([`body`]). [`course`] decides, without doing anything, which resource
 //! objects ([`children`]) there should be now; [`controller`], [`pass`], [`providing`] and [`writing`] do it; what Kubeform's controller left is
 //! taken over ([`takeover`]). Every resource of a module is an object of
@@ -32,6 +32,7 @@ mod term;
 mod tests;
 mod tree;
 mod types;
+mod unify;
 mod writing;
 
 pub use controller::Modules;

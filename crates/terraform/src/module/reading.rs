@@ -44,7 +44,7 @@ fn rendered(scope: &Scope<'_>, name: &str, text: &str, given: &Term) -> Result<T
         return Err(Problem::new("a template holds no other templates"));
     }
     let (given, secret) = given.clone().opened();
-    let Term::Map(entries) = given else {
+    let (Term::Object(entries) | Term::Map(entries)) = given else {
         return Err(Problem::new(format!("a map is required, and this is {}", given.kind())));
     };
     let file = File { name: name.to_owned(), text: text.to_owned(), beside: scope.file.beside.clone() };

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::{Map, Value as Json};
+use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quick};
 
+use super::unify::unify;
 use crate::schema::{Block, Shape};
 use crate::value::{Fields, Number, Type, Value};
 
@@ -19,11 +21,15 @@ pub enum Term {
     Bool(bool),
     Number(Number),
     String(String),
-    /// A list or a tuple.
+    /// Each element of its own type, as they are written.
+    Tuple(Vec<Term>),
+    /// All elements of one type.
     List(Vec<Term>),
-    /// Sorted, each element once.
+    /// Sorted, each element once; all of one type.
     Set(Vec<Term>),
-    /// A map or an object.
+    /// Each attribute of its own type, as they are written.
+    Object(Entries),
+    /// All values of one type.
     Map(Entries),
     /// Not to be shown to anybody.
     Secret(Box<Term>),
@@ -37,8 +43,13 @@ impl fmt::Debug for Term {
 }
 
 impl Term {
+    /// In the one form that letters have in Terraform: how an accent was typed makes no difference.
     pub fn text(text: impl Into<String>) -> Term {
-        Term::String(text.into())
+        let text = text.into();
+        match is_nfc_quick(text.chars()) {
+            IsNormalized::Yes => Term::String(text),
+            _ => Term::String(text.nfc().collect()),
+        }
     }
 
     pub fn set(mut elements: Vec<Term>) -> Term {
@@ -46,7 +57,7 @@ impl Term {
         if secret {
             elements = elements.into_iter().map(Term::revealed).collect();
         }
-        elements.sort();
+        elements.sort_by(|a, b| (*a == Term::Null, a).cmp(&(*b == Term::Null, b)));
         elements.dedup();
         let set = Term::Set(elements);
         if secret { set.secret() } else { set }
@@ -69,8 +80,10 @@ impl Term {
     pub fn has_secret(&self) -> bool {
         match self {
             Term::Secret(_) => true,
-            Term::List(elements) | Term::Set(elements) => elements.iter().any(Term::has_secret),
-            Term::Map(entries) => entries.values().any(Term::has_secret),
+            Term::Tuple(elements) | Term::List(elements) | Term::Set(elements) => {
+                elements.iter().any(Term::has_secret)
+            }
+            Term::Object(entries) | Term::Map(entries) => entries.values().any(Term::has_secret),
             _ => false,
         }
     }
@@ -80,10 +93,20 @@ impl Term {
     pub fn revealed(self) -> Term {
         match self {
             Term::Secret(inner) => inner.revealed(),
-            Term::List(elements) => Term::List(elements.into_iter().map(Term::revealed).collect()),
-            Term::Map(entries) => {
-                Term::Map(entries.into_iter().map(|(key, term)| (key, term.revealed())).collect())
-            }
+            other => other.map(Term::revealed),
+        }
+    }
+
+    /// The same with other elements.
+    #[must_use]
+    pub fn map(self, change: impl Fn(Term) -> Term) -> Term {
+        let entries = |entries: Entries| entries.into_iter().map(|(key, term)| (key, change(term))).collect();
+        match self {
+            Term::Tuple(elements) => Term::Tuple(elements.into_iter().map(change).collect()),
+            Term::List(elements) => Term::List(elements.into_iter().map(change).collect()),
+            Term::Set(elements) => Term::Set(elements.into_iter().map(change).collect()),
+            Term::Object(inner) => Term::Object(entries(inner)),
+            Term::Map(inner) => Term::Map(entries(inner)),
             other => other,
         }
     }
@@ -103,9 +126,9 @@ impl Term {
             Term::Bool(_) => "a boolean",
             Term::Number(_) => "a number",
             Term::String(_) => "a string",
-            Term::List(_) => "a list",
+            Term::Tuple(_) | Term::List(_) => "a list",
             Term::Set(_) => "a set",
-            Term::Map(_) => "an object",
+            Term::Object(_) | Term::Map(_) => "an object",
             Term::Secret(_) => "a sensitive value",
         }
     }
@@ -114,10 +137,10 @@ impl Term {
     pub fn weight(&self) -> usize {
         match self {
             Term::String(text) => 1 + text.len() / 16,
-            Term::List(elements) | Term::Set(elements) => {
+            Term::Tuple(elements) | Term::List(elements) | Term::Set(elements) => {
                 1 + elements.iter().map(Term::weight).sum::<usize>()
             }
-            Term::Map(entries) => {
+            Term::Object(entries) | Term::Map(entries) => {
                 1 + entries.iter().map(|(key, term)| key.len() / 16 + term.weight()).sum::<usize>()
             }
             Term::Secret(inner) => inner.weight(),
@@ -131,9 +154,9 @@ impl Term {
             Json::Bool(bool) => Term::Bool(*bool),
             Json::Number(number) => Number::parse(&number.to_string()).map_or(Term::Null, Term::Number),
             Json::String(text) => Term::text(text),
-            Json::Array(elements) => Term::List(elements.iter().map(Term::from_json).collect()),
+            Json::Array(elements) => Term::Tuple(elements.iter().map(Term::from_json).collect()),
             Json::Object(fields) => {
-                Term::Map(fields.iter().map(|(key, json)| (key.clone(), Term::from_json(json))).collect())
+                Term::Object(fields.iter().map(|(key, json)| (key.clone(), Term::from_json(json))).collect())
             }
         }
     }
@@ -148,8 +171,10 @@ impl Term {
                 None => serde_json::Number::from_f64(number.nearest_f64()).map_or(Json::Null, Json::Number),
             },
             Term::String(text) => Json::String(text.clone()),
-            Term::List(elements) | Term::Set(elements) => elements.iter().map(Term::to_json).collect(),
-            Term::Map(entries) => Json::Object(
+            Term::Tuple(elements) | Term::List(elements) | Term::Set(elements) => {
+                elements.iter().map(Term::to_json).collect()
+            }
+            Term::Object(entries) | Term::Map(entries) => Json::Object(
                 entries.iter().map(|(key, term)| (key.clone(), term.to_json())).collect::<Map<_, _>>(),
             ),
             Term::Secret(inner) => inner.to_json(),
@@ -168,7 +193,7 @@ impl Term {
                 Term::set(elements.iter().map(|value| Term::of_value(value, element)).collect())
             }
             (Value::Sequence(elements), Type::Tuple(types)) => {
-                Term::List(elements.iter().zip(types).map(|(value, ty)| Term::of_value(value, ty)).collect())
+                Term::Tuple(elements.iter().zip(types).map(|(value, ty)| Term::of_value(value, ty)).collect())
             }
             (Value::Sequence(elements), _) => {
                 let element = if let Type::List(element) = ty { element } else { &Type::Dynamic };
@@ -183,7 +208,8 @@ impl Term {
                     };
                     (key.clone(), Term::of_value(value, ty))
                 };
-                Term::Map(fields.iter().map(of).collect())
+                let entries = fields.iter().map(of).collect();
+                if let Type::Map(_) = ty { Term::Map(entries) } else { Term::Object(entries) }
             }
         }
     }
@@ -216,7 +242,7 @@ impl Term {
             };
             (name.clone(), term.secret_if(member.is_secret()))
         };
-        Term::Map(block.members.iter().map(of).collect())
+        Term::Object(block.members.iter().map(of).collect())
     }
 
     /// As a provider takes it, for a type that the term was converted to.
@@ -232,23 +258,23 @@ impl Term {
             (Term::Bool(bool), _) => Value::Bool(*bool),
             (Term::Number(number), _) => Value::Number(number.clone()),
             (Term::String(text), _) => Value::string(text),
-            (Term::List(elements) | Term::Set(elements), Type::Set(element)) => {
+            (Term::Tuple(elements) | Term::List(elements) | Term::Set(elements), Type::Set(element)) => {
                 Value::set(elements.iter().map(|term| term.to_value(element)).collect())
             }
-            (Term::List(elements) | Term::Set(elements), Type::Tuple(types)) => {
+            (Term::Tuple(elements) | Term::List(elements) | Term::Set(elements), Type::Tuple(types)) => {
                 Value::Sequence(elements.iter().zip(types).map(|(term, ty)| term.to_value(ty)).collect())
             }
-            (Term::List(elements) | Term::Set(elements), _) => {
+            (Term::Tuple(elements) | Term::List(elements) | Term::Set(elements), _) => {
                 let element = if let Type::List(element) = ty { element } else { &Type::Dynamic };
                 Value::Sequence(elements.iter().map(|term| term.to_value(element)).collect())
             }
-            (Term::Map(entries), Type::Object { attributes, .. }) => {
+            (Term::Object(entries) | Term::Map(entries), Type::Object { attributes, .. }) => {
                 let fields = attributes
                     .iter()
                     .map(|(name, ty)| (name.clone(), entries.get(name).unwrap_or(&Term::Null).to_value(ty)));
                 Value::Fields(fields.collect::<Fields>())
             }
-            (Term::Map(entries), _) => {
+            (Term::Object(entries) | Term::Map(entries), _) => {
                 let element = if let Type::Map(element) = ty { element } else { &Type::Dynamic };
                 let fields = entries.iter().map(|(key, term)| (key.clone(), term.to_value(element)));
                 Value::Fields(fields.collect::<Fields>())
@@ -256,18 +282,24 @@ impl Term {
         }
     }
 
-    fn own_type(&self) -> Type {
+    /// The type it has, as far as it shows: the elements of what is empty or null may be of any.
+    pub fn own_type(&self) -> Type {
+        let common = |elements: &mut dyn Iterator<Item = &Term>| {
+            let types: Vec<Type> = elements.map(Term::own_type).collect();
+            Box::new(unify(&types).unwrap_or(Type::Dynamic))
+        };
         match self {
             Term::Null => Type::Dynamic,
             Term::Bool(_) => Type::Bool,
             Term::Number(_) => Type::Number,
             Term::String(_) => Type::String,
-            Term::List(elements) | Term::Set(elements) => {
-                Type::Tuple(elements.iter().map(Term::own_type).collect())
-            }
-            Term::Map(entries) => {
+            Term::Tuple(elements) => Type::Tuple(elements.iter().map(Term::own_type).collect()),
+            Term::List(elements) => Type::List(common(&mut elements.iter())),
+            Term::Set(elements) => Type::Set(common(&mut elements.iter())),
+            Term::Object(entries) => {
                 Type::object(entries.iter().map(|(key, term)| (key.clone(), term.own_type())))
             }
+            Term::Map(entries) => Type::Map(common(&mut entries.values())),
             Term::Secret(inner) => inner.own_type(),
         }
     }

@@ -7,6 +7,7 @@ use hcl_edit::expr::{Expression, FuncCall, Object, ObjectKey};
 
 use super::problem::{File, Problem};
 use super::term::{Entries, Term};
+use super::unify::alike;
 use crate::value::{Number, Type};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,7 +168,7 @@ fn mismatch(constraint: &Constraint, term: &Term) -> Problem {
 /// Makes a value one of a type, as far as Terraform does so by itself. Null is of every type.
 pub fn convert(term: Term, constraint: &Constraint) -> Result<Term, Problem> {
     let all = |elements: Vec<Term>, inner: &Constraint| -> Result<Vec<Term>, Problem> {
-        elements.into_iter().map(|element| convert(element, inner)).collect()
+        alike(elements.into_iter().map(|element| convert(element, inner)).collect::<Result<_, _>>()?)
     };
     match (constraint, term) {
         (_, Term::Null) => Ok(Term::Null),
@@ -176,26 +177,26 @@ pub fn convert(term: Term, constraint: &Constraint) -> Result<Term, Problem> {
         (Constraint::String, term) => string(&term).map(Term::String),
         (Constraint::Number, term) => number(&term).map(Term::Number),
         (Constraint::Bool, term) => boolean(&term).map(Term::Bool),
-        (Constraint::List(inner), Term::List(elements) | Term::Set(elements)) => {
+        (Constraint::List(inner), Term::Tuple(elements) | Term::List(elements) | Term::Set(elements)) => {
             Ok(Term::List(all(elements, inner)?))
         }
-        (Constraint::Set(inner), Term::List(elements) | Term::Set(elements)) => {
+        (Constraint::Set(inner), Term::Tuple(elements) | Term::List(elements) | Term::Set(elements)) => {
             Ok(Term::set(all(elements, inner)?))
         }
-        (Constraint::Tuple(types), Term::List(elements)) => {
+        (Constraint::Tuple(types), Term::Tuple(elements) | Term::List(elements)) => {
             if elements.len() != types.len() {
                 let message =
                     format!("{} elements are required, and there are {}", types.len(), elements.len());
                 return Err(Problem::new(message));
             }
             let elements = elements.into_iter().zip(types).map(|(element, ty)| convert(element, ty));
-            Ok(Term::List(elements.collect::<Result<_, _>>()?))
+            Ok(Term::Tuple(elements.collect::<Result<_, _>>()?))
         }
-        (Constraint::Map(inner), Term::Map(entries)) => {
-            let entries = entries.into_iter().map(|(key, term)| Ok((key, convert(term, inner)?)));
-            Ok(Term::Map(entries.collect::<Result<Entries, Problem>>()?))
+        (Constraint::Map(inner), Term::Object(entries) | Term::Map(entries)) => {
+            let (keys, values): (Vec<String>, Vec<Term>) = entries.into_iter().unzip();
+            Ok(Term::Map(keys.into_iter().zip(all(values, inner)?).collect()))
         }
-        (Constraint::Object(attributes), Term::Map(mut entries)) => {
+        (Constraint::Object(attributes), Term::Object(mut entries) | Term::Map(mut entries)) => {
             let mut made = Entries::new();
             for (name, attribute) in attributes {
                 let term =
@@ -208,7 +209,7 @@ pub fn convert(term: Term, constraint: &Constraint) -> Result<Term, Problem> {
                     };
                 made.insert(name.clone(), term);
             }
-            Ok(Term::Map(made))
+            Ok(Term::Object(made))
         }
         (constraint, term) => Err(mismatch(constraint, &term)),
     }
@@ -224,7 +225,7 @@ fn below(problem: Problem, name: &str) -> Problem {
 pub fn string(term: &Term) -> Result<String, Problem> {
     match term {
         Term::String(text) => Ok(text.clone()),
-        Term::Number(number) => Ok(number.to_string()),
+        Term::Number(number) => Ok(number.plain()),
         Term::Bool(bool) => Ok(bool.to_string()),
         other => Err(mismatch(&Constraint::String, other)),
     }

@@ -1,5 +1,7 @@
 //! Numbers that stay what they were: integers and decimal fractions of any length.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
 
 /// Longer ones are not numbers anybody computes with.
@@ -9,10 +11,10 @@ const LARGEST_EXPONENT: i64 = 10_000;
 const PLAIN: usize = 60;
 
 /// An exact decimal number. Equal numbers have equal forms.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Number(Form);
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Form {
     Small(i64),
     /// `0.digits × 10^exponent`; the first and the last digit are not zero. Never what fits `Small`.
@@ -88,6 +90,45 @@ impl Number {
         }
     }
 
+    /// Sign, exponent and digits, as a decimal has them; nothing for zero.
+    pub fn decimal(&self) -> Option<(bool, i64, Cow<'_, str>)> {
+        match &self.0 {
+            Form::Small(0) => None,
+            Form::Small(number) => {
+                let digits = number.unsigned_abs().to_string();
+                let exponent = digits.len() as i64;
+                Some((*number < 0, exponent, Cow::Owned(digits.trim_end_matches('0').to_owned())))
+            }
+            Form::Decimal { negative, exponent, digits } => {
+                Some((*negative, *exponent, Cow::Borrowed(digits)))
+            }
+        }
+    }
+
+    /// All its digits, however many there are: never with an exponent.
+    pub fn plain(&self) -> String {
+        let Form::Decimal { negative, exponent, digits } = &self.0 else { return self.to_string() };
+        let sign = if *negative { "-" } else { "" };
+        let places = digits.len() as i64;
+        let zeros = |count: i64| "0".repeat(usize::try_from(count).unwrap_or(0));
+        if *exponent <= 0 {
+            format!("{sign}0.{}{digits}", zeros(-exponent))
+        } else if *exponent >= places {
+            format!("{sign}{digits}{}", zeros(exponent - places))
+        } else {
+            let (whole, fraction) = digits.split_at(*exponent as usize);
+            format!("{sign}{whole}.{fraction}")
+        }
+    }
+
+    /// How many digits [`Number::plain`] has, about.
+    pub fn length(&self) -> usize {
+        match &self.0 {
+            Form::Small(_) => 20,
+            Form::Decimal { exponent, digits, .. } => digits.len() + exponent.unsigned_abs() as usize,
+        }
+    }
+
     pub fn is_whole(&self) -> bool {
         match &self.0 {
             Form::Small(_) => true,
@@ -134,6 +175,34 @@ impl Number {
     fn parse_long(text: &str) -> Option<Number> {
         let text = text.trim_end_matches('0');
         Number::parse(text.strip_suffix('.').unwrap_or(text)).filter(|_| text.contains('.'))
+    }
+}
+
+impl Ord for Number {
+    fn cmp(&self, other: &Number) -> Ordering {
+        if let (Form::Small(a), Form::Small(b)) = (&self.0, &other.0) {
+            return a.cmp(b);
+        }
+        // Negative, zero, positive; then by size.
+        let (a, b) = (self.decimal(), other.decimal());
+        let sign = |number: &Option<(bool, i64, Cow<'_, str>)>| match number {
+            None => 0,
+            Some((true, ..)) => -1,
+            Some(_) => 1,
+        };
+        sign(&a).cmp(&sign(&b)).then_with(|| match (a, b) {
+            (Some((negative, a_exponent, a)), Some((_, b_exponent, b))) => {
+                let size = a_exponent.cmp(&b_exponent).then_with(|| a.cmp(&b));
+                if negative { size.reverse() } else { size }
+            }
+            _ => Ordering::Equal,
+        })
+    }
+}
+
+impl PartialOrd for Number {
+    fn partial_cmp(&self, other: &Number) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -186,6 +255,15 @@ mod tests {
         check("123456789012345678901234567890.123456789", "123456789012345678901234567890.123456789");
         check("1e400", "1e400");
         check("1.25e-400", "1.25e-400");
+    }
+
+    #[test]
+    fn in_order() {
+        let ordered =
+            ["-1e30", "-10", "-2.5", "-2", "-0.1", "0", "0.05", "0.5", "1", "1.5", "2", "10", "1e30"];
+        for (a, b) in ordered.iter().zip(&ordered[1..]) {
+            assert!(Number::parse(a).unwrap() < Number::parse(b).unwrap(), "{a} {b}");
+        }
     }
 
     #[test]

@@ -175,12 +175,12 @@ impl Declared<'_> {
                 Ok(value) => {
                     let state = Term::of_state(&schema.block, value);
                     // What was asked with a secret may be told with it.
-                    let Term::Map(entries) = state else { return Ok(Some(state)) };
+                    let Term::Object(entries) = state else { return Ok(Some(state)) };
                     let marked = entries.into_iter().map(|(name, term)| {
                         let secret = arguments.secret.contains(&name);
                         (name, term.secret_if(secret))
                     });
-                    return Ok(Some(Term::Map(marked.collect::<Entries>())));
+                    return Ok(Some(Term::Object(marked.collect::<Entries>())));
                 }
                 Err(why) => {
                     let why = format!("{own}: {why}");

@@ -64,7 +64,7 @@ impl Names for Instance {
                     entries.insert(output.clone(), term.clone()?);
                 }
             }
-            values.push((which, Term::Map(entries)));
+            values.push((which, Term::Object(entries)));
         }
         Ok(called.form.together(values))
     }
@@ -91,13 +91,13 @@ impl Form {
         let mut values = values.into_iter();
         match self {
             Form::One => values.next().map_or(Term::Null, |(_, term)| term),
-            Form::List => Term::List(values.map(|(_, term)| term).collect()),
+            Form::List => Term::Tuple(values.map(|(_, term)| term).collect()),
             Form::Map => {
                 let keyed = values.filter_map(|(which, term)| match which {
                     Which::Key(key) => Some((key, term)),
                     _ => None,
                 });
-                Term::Map(keyed.collect())
+                Term::Object(keyed.collect())
             }
         }
     }
@@ -122,14 +122,14 @@ pub(super) fn keys(scope: &Scope<'_>, repetition: &Repetition) -> Result<Vec<(Wh
             };
             let bound = |at: usize| {
                 let index = Term::Number(Number::from(at as u64));
-                vec![("count".to_owned(), Term::Map(Entries::from([("index".to_owned(), index)])))]
+                vec![("count".to_owned(), Term::Object(Entries::from([("index".to_owned(), index)])))]
             };
             Ok((0..count).map(|at| (Which::Number(at), bound(at))).collect())
         }
         Repetition::ForEach(expression) => {
             let wrong = |message: &str| Err(Problem::at(scope.file, expression.span(), message));
             let pairs: Vec<(String, Term)> = match open(expression)? {
-                Term::Map(entries) => entries.into_iter().collect(),
+                Term::Object(entries) | Term::Map(entries) => entries.into_iter().collect(),
                 Term::Set(elements) => {
                     let mut pairs = Vec::new();
                     for element in elements {
@@ -147,7 +147,7 @@ pub(super) fn keys(scope: &Scope<'_>, repetition: &Repetition) -> Result<Vec<(Wh
             }
             let bound = |key: &str, value: Term| {
                 let each = Entries::from([("key".to_owned(), Term::text(key)), ("value".to_owned(), value)]);
-                vec![("each".to_owned(), Term::Map(each))]
+                vec![("each".to_owned(), Term::Object(each))]
             };
             let instances = pairs.into_iter().map(|(key, value)| {
                 let bound = bound(&key, value);

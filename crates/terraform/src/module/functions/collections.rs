@@ -2,10 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use unicode_segmentation::UnicodeSegmentation as _;
+
 use super::{ANY, Arguments, Made, Row, bounded, wrong};
+use crate::module::arithmetic;
+use crate::module::problem::Problem;
 use crate::module::term::{Entries, Term};
-use crate::module::types;
-use crate::value::Number;
+use crate::module::types::{self, Constraint};
+use crate::module::unify::alike;
+use crate::value::{Number, Type};
 
 /// As Terraform has it.
 const LONGEST_RANGE: usize = 1_024;
@@ -13,35 +18,44 @@ const LONGEST_RANGE: usize = 1_024;
 pub(super) const TABLE: &[Row] = &[
     ("length", 1, 1, |mut arguments| {
         let length = match arguments.take(0) {
-            Term::String(text) => text.chars().count(),
-            Term::List(elements) | Term::Set(elements) => elements.len(),
-            Term::Map(entries) => entries.len(),
+            Term::String(text) => text.graphemes(true).count(),
+            Term::Tuple(elements) | Term::List(elements) | Term::Set(elements) => elements.len(),
+            Term::Object(entries) | Term::Map(entries) => entries.len(),
             other => return wrong(format!("{} has no length", other.kind())),
         };
         Ok(Term::Number(Number::from(length as u64)))
     }),
-    ("concat", 0, ANY, |mut arguments| {
+    ("concat", 1, ANY, |mut arguments| {
+        let lists = arguments.0.iter().all(|list| matches!(list, Term::List(_)));
         let mut all = Vec::new();
         for at in 0..arguments.len() {
-            all.extend(arguments.list(at)?);
+            all.extend(arguments.ordered(at)?);
         }
-        Ok(Term::List(all))
+        if lists { alike(all).map(Term::List) } else { Ok(Term::Tuple(all)) }
     }),
     ("flatten", 1, 1, |mut arguments| {
         let mut flat = Vec::new();
         flatten(Term::List(arguments.list(0)?), false, &mut flat);
-        Ok(Term::List(flat))
+        Ok(Term::Tuple(flat))
     }),
     ("distinct", 1, 1, |mut arguments| {
         let mut seen = BTreeSet::new();
-        let elements = arguments.list(0)?;
+        let elements = alike(arguments.list(0)?)?;
         Ok(Term::List(elements.into_iter().filter(|one| seen.insert(one.clone())).collect()))
     }),
     ("compact", 1, 1, |mut arguments| {
+        let strings = Constraint::List(Box::new(Constraint::String));
+        let Term::List(texts) = types::convert(Term::Tuple(arguments.list(0)?), &strings)? else {
+            return Ok(Term::Null);
+        };
         let kept = |one: &Term| !matches!(one, Term::Null) && *one != Term::text("");
-        Ok(Term::List(arguments.list(0)?.into_iter().filter(kept).collect()))
+        Ok(Term::List(texts.into_iter().filter(kept).collect()))
     }),
-    ("reverse", 1, 1, |mut arguments| Ok(Term::List(arguments.list(0)?.into_iter().rev().collect()))),
+    ("reverse", 1, 1, |mut arguments| {
+        let tuple = matches!(arguments.0[0], Term::Tuple(_));
+        let turned = arguments.list(0)?.into_iter().rev().collect();
+        Ok(if tuple { Term::Tuple(turned) } else { Term::List(turned) })
+    }),
     ("sort", 1, 1, |mut arguments| {
         let mut texts = arguments.texts(0)?;
         texts.sort();
@@ -49,10 +63,13 @@ pub(super) const TABLE: &[Row] = &[
     }),
     ("contains", 2, 2, |mut arguments| {
         let (all, one) = (arguments.list(0)?, arguments.take(1));
+        if one == Term::Null {
+            return wrong("null is looked for");
+        }
         Ok(Term::Bool(all.contains(&one)))
     }),
     ("index", 2, 2, |mut arguments| {
-        let (all, one) = (arguments.list(0)?, arguments.take(1));
+        let (all, one) = (arguments.ordered(0)?, arguments.take(1));
         match all.iter().position(|other| *other == one) {
             Some(at) => Ok(Term::Number(Number::from(at as u64))),
             None => wrong("the list has no such element"),
@@ -60,7 +77,7 @@ pub(super) const TABLE: &[Row] = &[
     }),
     ("element", 2, 2, |mut arguments| {
         let at = arguments.count(1)?;
-        let mut all = arguments.list(0)?;
+        let mut all = arguments.ordered(0)?;
         if all.is_empty() {
             return wrong("the list is empty");
         }
@@ -69,14 +86,22 @@ pub(super) const TABLE: &[Row] = &[
     }),
     ("slice", 3, 3, |mut arguments| {
         let (start, end) = (arguments.count(1)?, arguments.count(2)?);
-        match arguments.list(0)?.get(start..end) {
+        let tuple = matches!(arguments.0[0], Term::Tuple(_));
+        match arguments.ordered(0)?.get(start..end) {
+            Some(part) if tuple => Ok(Term::Tuple(part.to_vec())),
             Some(part) => Ok(Term::List(part.to_vec())),
             None => wrong("the list has no such part"),
         }
     }),
     ("chunklist", 2, 2, |mut arguments| {
-        let size = arguments.count(1)?.max(1);
-        Ok(Term::List(arguments.list(0)?.chunks(size).map(|part| Term::List(part.to_vec())).collect()))
+        let size = match arguments.count(1)? {
+            // All in one.
+            0 => usize::MAX,
+            size => size,
+        };
+        Ok(Term::List(
+            alike(arguments.list(0)?)?.chunks(size).map(|part| Term::List(part.to_vec())).collect(),
+        ))
     }),
     ("range", 1, 3, range),
     ("one", 1, 1, |mut arguments| {
@@ -85,58 +110,79 @@ pub(super) const TABLE: &[Row] = &[
     }),
     ("coalesce", 1, ANY, |arguments| {
         let given = |term: &Term| *term != Term::Null && *term != Term::text("");
-        match arguments.0.into_iter().find(given) {
+        match alike(arguments.0)?.into_iter().find(given) {
             Some(term) => Ok(term),
             None => wrong("all arguments are null or empty"),
         }
     }),
     ("coalescelist", 1, ANY, |mut arguments| {
         for at in 0..arguments.len() {
-            let list = arguments.list(at)?;
-            if !list.is_empty() {
-                return Ok(Term::List(list));
+            let list = arguments.take(at);
+            match &list {
+                Term::Tuple(elements) | Term::List(elements) if elements.is_empty() => {}
+                Term::Tuple(_) | Term::List(_) => return Ok(list),
+                other => return wrong(format!("a list is required, and this is {}", other.kind())),
             }
         }
         wrong("all lists are empty")
     }),
-    ("alltrue", 1, 1, |mut arguments| {
-        let all: Result<Vec<bool>, _> = arguments.list(0)?.iter().map(types::boolean).collect();
-        Ok(Term::Bool(all?.into_iter().all(|one| one)))
+    ("alltrue", 1, 1, |mut arguments| Ok(Term::Bool(arguments.booleans(0)?.into_iter().all(|one| one)))),
+    ("anytrue", 1, 1, |mut arguments| Ok(Term::Bool(arguments.booleans(0)?.into_iter().any(|one| one)))),
+    ("keys", 1, 1, |mut arguments| {
+        let object = matches!(arguments.0[0], Term::Object(_));
+        let keys = arguments.map(0)?.into_keys().map(Term::String).collect();
+        Ok(if object { Term::Tuple(keys) } else { Term::List(keys) })
     }),
-    ("anytrue", 1, 1, |mut arguments| {
-        let all: Result<Vec<bool>, _> = arguments.list(0)?.iter().map(types::boolean).collect();
-        Ok(Term::Bool(all?.into_iter().any(|one| one)))
+    ("values", 1, 1, |mut arguments| {
+        let object = matches!(arguments.0[0], Term::Object(_));
+        let values = arguments.map(0)?.into_values().collect();
+        Ok(if object { Term::Tuple(values) } else { Term::List(values) })
     }),
-    ("keys", 1, 1, |mut arguments| Ok(Term::List(arguments.map(0)?.into_keys().map(Term::String).collect()))),
-    ("values", 1, 1, |mut arguments| Ok(Term::List(arguments.map(0)?.into_values().collect()))),
     ("lookup", 2, 3, |mut arguments| {
         let key = arguments.text(1)?;
+        let values = match arguments.0[0].own_type() {
+            Type::Map(value) => Constraint::of_type(&value),
+            _ => Constraint::Any,
+        };
+        let otherwise = types::convert(arguments.take(2), &values)?;
         match arguments.map(0)?.remove(&key) {
             Some(found) => Ok(found),
-            None if arguments.len() == 3 => Ok(arguments.take(2)),
+            None if arguments.len() == 3 => Ok(otherwise),
             None => wrong("the map has no such key"),
         }
     }),
     ("merge", 0, ANY, |mut arguments| {
         let mut all = Entries::new();
+        let given = arguments.0.iter().filter(|one| **one != Term::Null);
+        let types: BTreeSet<Type> = given.map(Term::own_type).collect();
+        let maps = types.len() == 1 && types.iter().all(|ty| matches!(ty, Type::Map(_)));
         for at in 0..arguments.len() {
             match arguments.take(at) {
                 Term::Null => {}
-                Term::Map(entries) => all.extend(entries),
+                Term::Object(entries) | Term::Map(entries) => all.extend(entries),
                 other => return wrong(format!("a map is required, and this is {}", other.kind())),
             }
         }
-        Ok(Term::Map(all))
+        Ok(if maps { Term::Map(all) } else { Term::Object(all) })
     }),
     ("zipmap", 2, 2, |mut arguments| {
+        let tuple = matches!(arguments.0[1], Term::Tuple(_));
         let (keys, values) = (arguments.texts(0)?, arguments.list(1)?);
         if keys.len() != values.len() {
             return wrong("there are not as many keys as values");
         }
-        Ok(Term::Map(keys.into_iter().zip(values).collect()))
+        let entries = keys.into_iter().zip(values).collect();
+        Ok(if tuple { Term::Object(entries) } else { Term::Map(entries) })
     }),
     ("matchkeys", 3, 3, |mut arguments| {
-        let (values, keys, wanted) = (arguments.list(0)?, arguments.list(1)?, arguments.list(2)?);
+        let (values, keys) = (alike(arguments.list(0)?)?, arguments.list(1)?);
+        if keys.len() != values.len() {
+            return wrong("there are not as many keys as values");
+        }
+        // Looked for and found are of one type.
+        let mut keys = [keys, arguments.list(2)?].concat();
+        let wanted = alike(std::mem::take(&mut keys))?;
+        let (keys, wanted) = wanted.split_at(values.len());
         let chosen = values.into_iter().zip(keys).filter(|(_, key)| wanted.contains(key));
         Ok(Term::List(chosen.map(|(value, _)| value).collect()))
     }),
@@ -152,10 +198,11 @@ pub(super) const TABLE: &[Row] = &[
     ("setunion", 1, ANY, |arguments| sets(arguments, |a, b| &a | &b)),
     ("setintersection", 1, ANY, |arguments| sets(arguments, |a, b| &a & &b)),
     ("setsubtract", 2, 2, |arguments| sets(arguments, |a, b| &a - &b)),
-    ("setproduct", 1, ANY, |mut arguments| {
+    ("setproduct", 2, ANY, |mut arguments| {
+        let sets = arguments.0.iter().all(|one| matches!(one, Term::Set(_)));
         let mut rows = vec![Vec::new()];
         for at in 0..arguments.len() {
-            let next = arguments.list(at)?;
+            let next = alike(arguments.list(at)?)?;
             bounded(rows.len().saturating_mul(next.len()).saturating_mul(arguments.len()))?;
             let with = |row: &Vec<Term>| {
                 let row = row.clone();
@@ -163,14 +210,15 @@ pub(super) const TABLE: &[Row] = &[
             };
             rows = rows.iter().flat_map(with).collect();
         }
-        Ok(Term::List(rows.into_iter().map(Term::List).collect()))
+        let rows = rows.into_iter().map(Term::Tuple).collect();
+        Ok(if sets { Term::set(rows) } else { Term::List(rows) })
     }),
 ];
 
 fn flatten(term: Term, secret: bool, flat: &mut Vec<Term>) {
     match term {
         Term::Secret(inner) => flatten(*inner, true, flat),
-        Term::List(elements) | Term::Set(elements) => {
+        Term::Tuple(elements) | Term::List(elements) | Term::Set(elements) => {
             elements.into_iter().for_each(|one| flatten(one, secret, flat));
         }
         other => flat.push(other.secret_if(secret)),
@@ -178,27 +226,30 @@ fn flatten(term: Term, secret: bool, flat: &mut Vec<Term>) {
 }
 
 fn sets(mut arguments: Arguments, merge: fn(BTreeSet<Term>, BTreeSet<Term>) -> BTreeSet<Term>) -> Made {
-    let mut all: BTreeSet<Term> = arguments.list(0)?.into_iter().collect();
-    for at in 1..arguments.len() {
-        all = merge(all, arguments.list(at)?.into_iter().collect());
+    let mut sets = Vec::with_capacity(arguments.len());
+    for at in 0..arguments.len() {
+        sets.push(Term::set(alike(arguments.list(at)?)?));
     }
-    Ok(Term::Set(all.into_iter().collect()))
+    let each = alike(sets)?.into_iter().filter_map(|set| match set {
+        Term::Set(elements) => Some(elements.into_iter().collect::<BTreeSet<Term>>()),
+        _ => None,
+    });
+    Ok(Term::set(each.reduce(merge).unwrap_or_default().into_iter().collect()))
 }
 
 fn range(arguments: Arguments) -> Made {
+    let zero = Number::from(0_i64);
     let (start, limit) = match arguments.len() {
-        1 => (0, arguments.whole(0)?),
-        _ => (arguments.whole(0)?, arguments.whole(1)?),
+        1 => (zero.clone(), arguments.number(0)?),
+        _ => (arguments.number(0)?, arguments.number(1)?),
     };
     let down = limit < start;
-    let step = if arguments.len() == 3 {
-        arguments.whole(2)?
-    } else if down {
-        -1
-    } else {
-        1
+    let step = match arguments.len() {
+        3 => arguments.number(2)?,
+        _ if down => Number::from(-1_i64),
+        _ => Number::from(1_i64),
     };
-    if step == 0 || (step < 0) != down && limit != start {
+    if step == zero || (step < zero) != down && limit != start {
         return wrong("the step does not lead from the start to the end");
     }
     let mut numbers = Vec::new();
@@ -207,8 +258,9 @@ fn range(arguments: Arguments) -> Made {
         if numbers.len() == LONGEST_RANGE {
             return wrong(format!("there would be more than {LONGEST_RANGE} numbers"));
         }
-        numbers.push(Term::Number(next.into()));
-        next = next.saturating_add(step);
+        let following =
+            arithmetic::add(&next, &step).ok_or_else(|| Problem::new("the numbers are too large"))?;
+        numbers.push(Term::Number(std::mem::replace(&mut next, following)));
     }
     Ok(Term::List(numbers))
 }

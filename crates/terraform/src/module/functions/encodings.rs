@@ -1,5 +1,6 @@
 //! Functions that write values in other ways, and read them.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 
 use base64::Engine as _;
@@ -7,25 +8,26 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::{Arguments, LARGEST, Made, Row, bounded, wrong};
+use super::{Arguments, LARGEST, Made, Row, bounded, json, wrong, yaml};
 use crate::module::problem::Problem;
 use crate::module::term::{Entries, Term};
 
 pub(super) const TABLE: &[Row] = &[
-    ("jsonencode", 1, 1, |mut arguments| Ok(Term::text(arguments.take(0).to_json().to_string()))),
-    ("jsondecode", 1, 1, |arguments| match serde_json::from_str(&arguments.text(0)?) {
-        Ok(json) => Ok(Term::from_json(&json)),
-        Err(_) => wrong("this is not JSON"),
+    ("jsonencode", 1, 1, |mut arguments| Ok(Term::String(json::written(&arguments.take(0))))),
+    ("jsondecode", 1, 1, |arguments| match json::read(&arguments.text(0)?) {
+        Some(term) => Ok(term),
+        None => wrong("this is not JSON"),
     }),
-    ("yamlencode", 1, 1, |mut arguments| {
-        let mut out = String::new();
-        yaml(&arguments.take(0), 0, &mut out);
-        Ok(Term::String(out))
-    }),
+    ("yamlencode", 1, 1, |mut arguments| Ok(Term::String(yaml::written(&arguments.take(0))))),
     ("yamldecode", 1, 1, |arguments| {
-        match serde_saphyr::from_str::<serde_json::Value>(&arguments.text(0)?) {
-            Ok(json) => Ok(Term::from_json(&json)),
-            Err(_) => wrong("this is not YAML"),
+        let text = arguments.text(0)?;
+        // Of the same key twice Terraform takes the last.
+        let options =
+            serde_saphyr::options! { duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins };
+        let empty = text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
+        match serde_saphyr::from_str_with_options::<serde_json::Value>(&text, options) {
+            Ok(json) if !empty => Ok(Term::from_json(&json)),
+            _ => wrong("this is not YAML"),
         }
     }),
     ("csvdecode", 1, 1, csv),
@@ -49,7 +51,10 @@ pub(super) const TABLE: &[Row] = &[
     }),
     ("textencodebase64", 2, 2, |arguments| {
         let (text, encoding) = (arguments.text(0)?, Encoding::of(&arguments.text(1)?)?);
-        Ok(Term::text(STANDARD.encode(encoding.bytes(&text))))
+        match encoding.bytes(&text) {
+            Some(bytes) => Ok(Term::text(STANDARD.encode(bytes))),
+            None => wrong("the text has a letter that the encoding does not have"),
+        }
     }),
     ("textdecodebase64", 2, 2, |arguments| {
         let encoding = Encoding::of(&arguments.text(1)?)?;
@@ -72,88 +77,79 @@ pub(super) const TABLE: &[Row] = &[
 ];
 
 fn decoded(arguments: &Arguments) -> Result<Option<Vec<u8>>, Problem> {
-    Ok(STANDARD.decode(arguments.text(0)?).ok())
+    Ok(STANDARD.decode(arguments.text(0)?.replace(['\r', '\n'], "")).ok())
 }
 
-/// The encodings that anybody still asks for.
+/// Encodings by their registered names. Those of the web that mean another one (as it takes Latin-1 for Windows') are
+/// our own.
 enum Encoding {
-    Utf8,
-    Utf16 { big: bool },
+    /// The first letters of Unicode, up to this one.
+    First(u32),
+    Utf16 {
+        big: bool,
+        marked: bool,
+    },
+    Table(&'static encoding_rs::Encoding),
 }
 
 impl Encoding {
     fn of(name: &str) -> Result<Encoding, Problem> {
         match name.to_ascii_uppercase().as_str() {
-            "UTF-8" => Ok(Encoding::Utf8),
-            "UTF-16LE" => Ok(Encoding::Utf16 { big: false }),
-            "UTF-16BE" => Ok(Encoding::Utf16 { big: true }),
-            _ => wrong("only the encodings UTF-8, UTF-16LE and UTF-16BE are known here"),
+            "US-ASCII" | "ASCII" => Ok(Encoding::First(0x7f)),
+            "ISO-8859-1" | "LATIN1" => Ok(Encoding::First(0xff)),
+            "UTF-16LE" => Ok(Encoding::Utf16 { big: false, marked: false }),
+            "UTF-16BE" => Ok(Encoding::Utf16 { big: true, marked: false }),
+            "UTF-16" => Ok(Encoding::Utf16 { big: true, marked: true }),
+            _ => match encoding_rs::Encoding::for_label_no_replacement(name.as_bytes()) {
+                Some(table) => Ok(Encoding::Table(table)),
+                None => wrong("the encoding is not known here"),
+            },
         }
     }
 
-    fn bytes(&self, text: &str) -> Vec<u8> {
+    /// Nothing if there is a letter that the encoding does not have.
+    fn bytes(&self, text: &str) -> Option<Vec<u8>> {
         match self {
-            Encoding::Utf8 => text.as_bytes().to_vec(),
-            Encoding::Utf16 { big } => text
-                .encode_utf16()
-                .flat_map(|unit| if *big { unit.to_be_bytes() } else { unit.to_le_bytes() })
-                .collect(),
+            Encoding::First(last) => {
+                let byte =
+                    |letter: char| u32::from(letter).try_into().ok().filter(|_| u32::from(letter) <= *last);
+                text.chars().map(byte).collect()
+            }
+            Encoding::Utf16 { big, marked } => {
+                let mark = marked.then_some(0xfeff);
+                let bytes = |unit: u16| if *big { unit.to_be_bytes() } else { unit.to_le_bytes() };
+                Some(mark.into_iter().chain(text.encode_utf16()).flat_map(bytes).collect())
+            }
+            Encoding::Table(table) => {
+                let (bytes, _, lost) = table.encode(text);
+                (!lost).then(|| bytes.into_owned())
+            }
         }
     }
 
     fn text(&self, bytes: &[u8]) -> Option<String> {
         match self {
-            Encoding::Utf8 => String::from_utf8(bytes.to_vec()).ok(),
-            Encoding::Utf16 { big } => {
+            Encoding::First(last) => {
+                let letter = |byte: &u8| Some(char::from(*byte)).filter(|_| u32::from(*byte) <= *last);
+                bytes.iter().map(letter).collect()
+            }
+            Encoding::Utf16 { big, marked } => {
+                let (bytes, big) = match bytes {
+                    [0xff, 0xfe, rest @ ..] if *marked => (rest, false),
+                    [0xfe, 0xff, rest @ ..] if *marked => (rest, true),
+                    bytes => (bytes, *big),
+                };
                 let unit = |pair: &[u8]| {
                     let pair = [pair[0], pair[1]];
-                    if *big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
+                    if big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
                 };
                 let units: Vec<u16> = bytes.chunks_exact(2).map(unit).collect();
                 String::from_utf16(&units).ok().filter(|_| bytes.len().is_multiple_of(2))
             }
-        }
-    }
-}
-
-/// In blocks, with all texts quoted: what Terraform writes. The nesting of terms is bounded where they are made.
-fn yaml(term: &Term, depth: usize, out: &mut String) {
-    let indent = "  ".repeat(depth);
-    match term {
-        Term::Map(entries) if !entries.is_empty() => {
-            for (at, (key, value)) in entries.iter().enumerate() {
-                if at > 0 || !out.ends_with("- ") {
-                    out.push_str(&indent);
-                }
-                out.push_str(&format!("{}:", serde_json::Value::from(key.as_str())));
-                match value {
-                    Term::Map(inner) if !inner.is_empty() => {
-                        out.push('\n');
-                        yaml(value, depth + 1, out);
-                    }
-                    Term::List(inner) | Term::Set(inner) if !inner.is_empty() => {
-                        out.push('\n');
-                        yaml(value, depth, out);
-                    }
-                    plain => {
-                        out.push(' ');
-                        yaml(plain, depth, out);
-                    }
-                }
+            Encoding::Table(table) => {
+                let text = table.decode_without_bom_handling_and_without_replacement(bytes)?;
+                Some(text.into_owned())
             }
-        }
-        Term::List(elements) | Term::Set(elements) if !elements.is_empty() => {
-            for (at, element) in elements.iter().enumerate() {
-                if at > 0 || !out.ends_with("- ") {
-                    out.push_str(&indent);
-                }
-                out.push_str("- ");
-                yaml(element, depth + 1, out);
-            }
-        }
-        plain => {
-            out.push_str(&plain.to_json().to_string());
-            out.push('\n');
         }
     }
 }
@@ -162,12 +158,15 @@ fn yaml(term: &Term, depth: usize, out: &mut String) {
 fn csv(arguments: Arguments) -> Made {
     let mut rows = rows(&arguments.text(0)?)?.into_iter();
     let Some(names) = rows.next() else { return wrong("the table has no first line") };
+    if names.iter().collect::<BTreeSet<_>>().len() < names.len() {
+        return wrong("two columns have the same name");
+    }
     let line = |row: Vec<String>| {
         if row.len() != names.len() {
             return wrong("a line of the table has more or fewer columns than the first");
         }
         let cells = names.iter().cloned().zip(row.into_iter().map(Term::String));
-        Ok(Term::Map(cells.collect::<Entries>()))
+        Ok(Term::Object(cells.collect::<Entries>()))
     };
     Ok(Term::List(rows.map(line).collect::<Result<_, _>>()?))
 }
@@ -182,6 +181,7 @@ fn rows(text: &str) -> Result<Vec<Vec<String>>, Problem> {
             '"' if quoted && letters.next_if_eq(&'"').is_some() => cell.push('"'),
             '"' if quoted => quoted = false,
             '"' if cell.is_empty() => quoted = true,
+            '"' => return wrong("a quote stands within a cell"),
             ',' if !quoted => row.push(std::mem::take(&mut cell)),
             '\r' if !quoted && letters.peek() == Some(&'\n') => {}
             '\n' if !quoted => {

@@ -5,11 +5,15 @@
 
 mod collections;
 mod encodings;
+mod format;
 mod hashes;
+pub(super) mod json;
 mod networks;
 mod numbers;
+mod patterns;
 mod texts;
 mod times;
+mod yaml;
 
 use super::problem::Problem;
 use super::term::Term;
@@ -190,14 +194,28 @@ impl Arguments {
     /// The elements of a list or a set.
     pub fn list(&mut self, at: usize) -> Result<Vec<Term>, Problem> {
         match self.take(at) {
-            Term::List(elements) | Term::Set(elements) => Ok(elements),
+            Term::Tuple(elements) | Term::List(elements) | Term::Set(elements) => Ok(elements),
             other => wrong(format!("a list is required, and this is {}", other.kind())),
         }
     }
 
+    /// The elements of a list, in its order: a set has none.
+    pub fn ordered(&mut self, at: usize) -> Result<Vec<Term>, Problem> {
+        match self.0.get(at) {
+            Some(Term::Set(_)) => wrong("a list is required, and this is a set"),
+            _ => self.list(at),
+        }
+    }
+
+    /// Of null it cannot be said that it is true.
+    pub fn booleans(&mut self, at: usize) -> Result<Vec<bool>, Problem> {
+        let one = |term: &Term| if *term == Term::Null { Ok(false) } else { types::boolean(term) };
+        self.list(at)?.iter().map(one).collect()
+    }
+
     pub fn map(&mut self, at: usize) -> Result<super::term::Entries, Problem> {
         match self.take(at) {
-            Term::Map(entries) => Ok(entries),
+            Term::Object(entries) | Term::Map(entries) => Ok(entries),
             other => wrong(format!("a map is required, and this is {}", other.kind())),
         }
     }

@@ -43,11 +43,20 @@ struct Range {
     bits: u32,
 }
 
+/// Terraform takes zeros in front for nothing but zeros.
+fn parsed(address: &str) -> Option<IpAddr> {
+    address.parse().ok().or_else(|| {
+        let parts = address.split('.').map(|part| part.parse::<u8>().ok());
+        let parts: [u8; 4] = parts.collect::<Option<Vec<_>>>()?.try_into().ok()?;
+        Some(IpAddr::from(parts))
+    })
+}
+
 impl Range {
     fn of(arguments: &Arguments) -> Result<Range, Problem> {
         let text = arguments.text(0)?;
         let parsed = text.split_once('/').and_then(|(address, length)| {
-            let (address, length) = (address.parse::<IpAddr>().ok()?, length.parse::<u32>().ok()?);
+            let (address, length) = (parsed(address)?, length.parse::<u32>().ok()?);
             let (base, bits) = match address {
                 IpAddr::V4(address) => (u128::from(u32::from(address)), 32),
                 IpAddr::V6(address) => (u128::from(address), 128),

@@ -1,22 +1,25 @@
 //! Functions of texts.
 
-use super::{ANY, Arguments, Made, Row, bounded, wrong};
-use crate::module::problem::Problem;
-use crate::module::term::{Entries, Term};
-use crate::module::types;
+use unicode_segmentation::UnicodeSegmentation as _;
 
-/// Wider columns than this are nobody's intention.
-const WIDEST: usize = 1_000;
-/// What a pattern may take when it is compiled.
-const PATTERN: usize = 1 << 20;
+use super::format::format;
+use super::patterns::pattern;
+use super::{ANY, Arguments, Made, Row, bounded, wrong};
+use crate::module::term::{Entries, Term};
 
 pub(super) const TABLE: &[Row] = &[
-    ("lower", 1, 1, |arguments| Ok(Term::text(arguments.text(0)?.to_lowercase()))),
-    ("upper", 1, 1, |arguments| Ok(Term::text(arguments.text(0)?.to_uppercase()))),
+    ("lower", 1, 1, |arguments| {
+        // One letter for one.
+        let small = |letter: char| letter.to_lowercase().next().unwrap_or(letter);
+        Ok(Term::text(arguments.text(0)?.chars().map(small).collect::<String>()))
+    }),
+    ("upper", 1, 1, |arguments| Ok(Term::text(arguments.text(0)?.chars().map(capital).collect::<String>()))),
     ("title", 1, 1, |arguments| Ok(Term::text(title(&arguments.text(0)?)))),
     ("trimspace", 1, 1, |arguments| Ok(Term::text(arguments.text(0)?.trim()))),
     ("chomp", 1, 1, |arguments| Ok(Term::text(arguments.text(0)?.trim_end_matches(['\r', '\n'])))),
-    ("strrev", 1, 1, |arguments| Ok(Term::text(arguments.text(0)?.chars().rev().collect::<String>()))),
+    ("strrev", 1, 1, |arguments| {
+        Ok(Term::text(arguments.text(0)?.graphemes(true).rev().collect::<String>()))
+    }),
     ("trim", 2, 2, |arguments| {
         let cut = arguments.text(1)?;
         Ok(Term::text(arguments.text(0)?.trim_matches(|letter| cut.contains(letter))))
@@ -44,13 +47,10 @@ pub(super) const TABLE: &[Row] = &[
     }),
     ("dirname", 1, 1, |arguments| {
         let text = arguments.text(0)?;
-        Ok(Term::text(match text.rsplit_once('/') {
-            None => ".",
-            Some((directory, _)) => match directory.trim_end_matches('/') {
-                "" => "/",
-                directory => directory,
-            },
-        }))
+        Ok(Term::text(cleaned(
+            text.rsplit_once('/').map_or("", |(directory, _)| directory),
+            text.starts_with('/'),
+        )))
     }),
     ("indent", 2, 2, |arguments| {
         let (width, text) = (arguments.count(0)?, arguments.text(1)?);
@@ -85,32 +85,59 @@ pub(super) const TABLE: &[Row] = &[
         let (pattern, text) = (pattern(&arguments.text(0)?)?, arguments.text(1)?);
         Ok(Term::List(pattern.captures_iter(&text).map(|found| captured(&pattern, &found)).collect()))
     }),
-    ("format", 1, ANY, |arguments| format(&arguments.0).map(Term::String)),
+    ("format", 1, ANY, |arguments| format(&arguments.0).map(Term::text)),
     ("formatlist", 1, ANY, formatlist),
 ];
 
+/// Terraform turns one letter into one: those that would become two stay as they are.
+fn capital(letter: char) -> char {
+    let mut turned = letter.to_uppercase();
+    match (turned.next(), turned.next()) {
+        (Some(one), None) => one,
+        _ => letter,
+    }
+}
+
 fn title(text: &str) -> String {
     let mut start = true;
-    let capital = |letter: char| {
-        let made = if start { letter.to_uppercase().next().unwrap_or(letter) } else { letter };
-        start = letter.is_whitespace();
+    let one = |letter: char| {
+        let made = if start { capital(letter) } else { letter };
+        start = match letter {
+            '_' => false,
+            ascii if ascii.is_ascii() => !ascii.is_ascii_alphanumeric(),
+            other => other.is_whitespace(),
+        };
         made
     };
-    text.chars().map(capital).collect()
+    text.chars().map(one).collect()
+}
+
+/// A path without what leads nowhere.
+fn cleaned(path: &str, absolute: bool) -> String {
+    let mut steps: Vec<&str> = Vec::new();
+    for step in path.split('/') {
+        match step {
+            "" | "." => {}
+            ".." if steps.last().is_some_and(|last| *last != "..") => drop(steps.pop()),
+            ".." if absolute => {}
+            step => steps.push(step),
+        }
+    }
+    match (absolute, steps.is_empty()) {
+        (true, _) => ["/", &steps.join("/")].concat(),
+        (false, true) => ".".to_owned(),
+        (false, false) => steps.join("/"),
+    }
 }
 
 fn substr(arguments: Arguments) -> Made {
-    let letters: Vec<char> = arguments.text(0)?.chars().collect();
+    let text = arguments.text(0)?;
+    let letters: Vec<&str> = text.graphemes(true).collect();
     let (offset, length) = (arguments.whole(1)?, arguments.whole(2)?);
     let start = if offset < 0 { (letters.len() as i64).saturating_add(offset).max(0) } else { offset };
     let start = usize::try_from(start).unwrap_or(0).min(letters.len());
     let end = usize::try_from(length).map_or(letters.len(), |length| start.saturating_add(length));
-    Ok(Term::text(letters[start..end.min(letters.len())].iter().collect::<String>()))
-}
-
-fn pattern(text: &str) -> Result<regex::Regex, Problem> {
-    let built = regex::RegexBuilder::new(text).size_limit(PATTERN).build();
-    built.map_err(|_| Problem::new("the pattern is not a regular expression"))
+    Ok(Term::text(letters[start..end.min(letters.len())].concat()))
 }
 
 /// A text, a list of groups, or a map of named groups.
@@ -122,9 +149,9 @@ fn captured(pattern: &regex::Regex, found: &regex::Captures<'_>) -> Term {
         .map(|name| (name.to_owned(), found.name(name).map_or(Term::Null, |one| Term::text(one.as_str()))))
         .collect();
     if !named.is_empty() {
-        return Term::Map(named);
+        return Term::Object(named);
     }
-    if found.len() == 1 { group(0) } else { Term::List((1..found.len()).map(group).collect()) }
+    if found.len() == 1 { group(0) } else { Term::Tuple((1..found.len()).map(group).collect()) }
 }
 
 fn replace(arguments: Arguments) -> Made {
@@ -156,110 +183,14 @@ fn formatlist(mut arguments: Arguments) -> Made {
     let row = |at: usize| {
         let chosen =
             all.iter().map(|term| elements(term).and_then(|all| all.get(at)).unwrap_or(term).clone());
-        format(&chosen.collect::<Vec<_>>()).map(Term::String)
+        format(&chosen.collect::<Vec<_>>()).map(Term::text)
     };
     Ok(Term::List((0..length).map(row).collect::<Result<_, _>>()?))
 }
 
 fn elements(term: &Term) -> Option<&[Term]> {
     match term {
-        Term::List(elements) | Term::Set(elements) => Some(elements),
+        Term::Tuple(elements) | Term::List(elements) | Term::Set(elements) => Some(elements),
         _ => None,
-    }
-}
-
-/// As C's `printf`, with the verbs that modules use.
-fn format(arguments: &[Term]) -> Result<String, Problem> {
-    let Some((pattern, mut rest)) = arguments.split_first() else { return Ok(String::new()) };
-    let pattern = types::string(pattern)?;
-    let mut letters = pattern.chars().peekable();
-    let mut out = String::new();
-    while let Some(letter) = letters.next() {
-        if letter != '%' {
-            out.push(letter);
-            continue;
-        }
-        let mut spec = Spec::default();
-        while let Some(flag) = letters.next_if(|letter| "-+0 ".contains(*letter)) {
-            match flag {
-                '-' => spec.left = true,
-                '0' => spec.zeros = true,
-                '+' => spec.sign = true,
-                _ => {}
-            }
-        }
-        let digits = |letters: &mut std::iter::Peekable<std::str::Chars<'_>>| {
-            let mut text = String::new();
-            while let Some(digit) = letters.next_if(char::is_ascii_digit) {
-                text.push(digit);
-            }
-            text.parse::<usize>().ok()
-        };
-        spec.width = digits(&mut letters).unwrap_or(0);
-        if letters.next_if_eq(&'.').is_some() {
-            spec.precision = Some(digits(&mut letters).unwrap_or(0));
-        }
-        if spec.width > WIDEST || spec.precision.is_some_and(|precision| precision > WIDEST) {
-            return wrong("the pattern asks for too wide a column");
-        }
-        match letters.next() {
-            Some('%') => out.push('%'),
-            Some(verb) => {
-                let Some((term, more)) = rest.split_first() else {
-                    return wrong("there are fewer arguments than the pattern asks for");
-                };
-                rest = more;
-                out.push_str(&spec.padded(spec.verb(verb, term)?));
-            }
-            None => return wrong("the pattern ends in the middle"),
-        }
-    }
-    if rest.is_empty() { Ok(out) } else { wrong("there are more arguments than the pattern asks for") }
-}
-
-#[derive(Default)]
-struct Spec {
-    left: bool,
-    zeros: bool,
-    sign: bool,
-    width: usize,
-    precision: Option<usize>,
-}
-
-impl Spec {
-    fn verb(&self, verb: char, term: &Term) -> Result<String, Problem> {
-        let whole = || match types::number(term)?.as_i64() {
-            Some(whole) => Ok(whole),
-            None => wrong("a whole number is required"),
-        };
-        let text = match verb {
-            's' => types::string(term)?,
-            'v' => types::string(term).unwrap_or_else(|_| term.to_json().to_string()),
-            'q' => serde_json::Value::String(types::string(term)?).to_string(),
-            't' => types::boolean(term)?.to_string(),
-            'd' => match self.sign {
-                true => format!("{:+}", whole()?),
-                false => whole()?.to_string(),
-            },
-            'x' => format!("{:x}", whole()?),
-            'X' => format!("{:X}", whole()?),
-            'o' => format!("{:o}", whole()?),
-            'b' => format!("{:b}", whole()?),
-            'f' => format!("{:.*}", self.precision.unwrap_or(6), types::number(term)?.nearest_f64()),
-            'g' => types::number(term)?.to_string(),
-            _ => return wrong(format!("the pattern has a verb that is not known here, %{verb}")),
-        };
-        let cut = self.precision.filter(|_| matches!(verb, 's' | 'v'));
-        Ok(cut.map_or_else(|| text.clone(), |letters| text.chars().take(letters).collect()))
-    }
-
-    fn padded(&self, text: String) -> String {
-        let missing = self.width.saturating_sub(text.chars().count());
-        match (self.left, self.zeros, text.strip_prefix('-')) {
-            (true, ..) => text + &" ".repeat(missing),
-            (false, true, Some(digits)) => format!("-{}{digits}", "0".repeat(missing)),
-            (false, true, None) => "0".repeat(missing) + &text,
-            (false, false, _) => " ".repeat(missing) + &text,
-        }
     }
 }

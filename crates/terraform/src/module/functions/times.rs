@@ -10,13 +10,15 @@ use crate::value::Number;
 
 pub(super) const TABLE: &[Row] = &[
     ("timeadd", 2, 2, |arguments| {
-        let Ok(duration) = arguments.text(1)?.parse::<SignedDuration>() else {
+        let Some(duration) = duration(&arguments.text(1)?) else {
             return wrong("the duration is not one such as 1h30m");
         };
-        match instant(&arguments, 0)?.timestamp().checked_add(duration) {
-            Ok(sum) => Ok(Term::text(sum.to_string())),
-            Err(_) => wrong("there is no such time"),
-        }
+        let start = instant(&arguments, 0)?;
+        let written = start.checked_add(duration).ok().and_then(|sum| {
+            let zone = if sum.offset() == Offset::UTC { "Z" } else { "%:z" };
+            strtime::format(format!("%Y-%m-%dT%H:%M:%S{zone}"), &sum).ok()
+        });
+        written.map_or_else(|| wrong("there is no such time"), |text| Ok(Term::String(text)))
     }),
     ("timecmp", 2, 2, |arguments| {
         let order = instant(&arguments, 0)?.timestamp().cmp(&instant(&arguments, 1)?.timestamp());
@@ -25,10 +27,56 @@ pub(super) const TABLE: &[Row] = &[
     ("formatdate", 2, 2, formatdate),
 ];
 
-/// A time in the zone it is written in.
+/// `1h30m`, `-1.5h` or `0`.
+fn duration(text: &str) -> Option<SignedDuration> {
+    const UNITS: [(&str, i128); 8] = [
+        ("ns", 1),
+        ("us", 1_000),
+        ("µs", 1_000),
+        ("μs", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("m", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+    ];
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(SignedDuration::ZERO);
+    }
+    let mut total: i128 = 0;
+    loop {
+        let digits = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
+        let (number, unit) = rest.split_at(digits);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let (_, size) = UNITS.iter().find(|(name, _)| {
+            let rest = unit.strip_prefix(name);
+            rest.is_some_and(|rest| {
+                rest.is_empty() || rest.starts_with(|next: char| next.is_ascii_digit() || next == '.')
+            })
+        })?;
+        rest = unit.trim_start_matches(|letter: char| !letter.is_ascii_digit() && letter != '.');
+        if whole.is_empty() && fraction.is_empty() || whole.len() > 18 || fraction.len() > 18 {
+            return None;
+        }
+        let part = |digits: &str| if digits.is_empty() { Some(0) } else { digits.parse::<i128>().ok() };
+        let of_fraction = part(fraction)? * size / 10_i128.pow(fraction.len() as u32);
+        total = total.checked_add(part(whole)? * size + of_fraction)?;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    let total = i64::try_from(if negative { -total } else { total }).ok()?;
+    Some(SignedDuration::from_nanos(total))
+}
+
+/// A time in the zone it is written in, in the letters that Terraform takes.
 fn instant(arguments: &Arguments, at: usize) -> Result<Zoned, Problem> {
     let text = arguments.text(at)?;
-    let parsed = text.parse::<Timestamp>().ok().map(|time| {
+    let strict = text.as_bytes().get(10) == Some(&b'T') && !text.ends_with('z');
+    let parsed = text.parse::<Timestamp>().ok().filter(|_| strict).map(|time| {
         let offset = strtime::parse("%Y-%m-%dT%H:%M:%S%.f%:z", &text).ok().and_then(|parts| parts.offset());
         time.to_zoned(offset.unwrap_or(Offset::UTC).to_time_zone())
     });

@@ -1,7 +1,8 @@
-//! Modules without any control plane: declarations, and what is to be done; [`values`] are expressions, [`calls`] what
-//! modules have to do with others and with providers.
+//! Modules without any control plane: declarations, and what is to be done; [`values`] are expressions, [`table`] those that
+//! Terraform was asked about, [`calls`] what modules have to do with others and with providers.
 
 mod calls;
+mod table;
 mod values;
 
 use std::collections::BTreeMap;
