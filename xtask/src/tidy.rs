@@ -1,8 +1,9 @@
 //! `cargo xtask tidy`: what must hold of the house itself.
 //!
 //! Dependencies of our crates point one way; no file grows past reading; nothing half-done is left lying around; what
-//! a page says is shown by a test is.
+//! a page says is shown by a test is, and what it links to is there.
 
+mod links;
 mod promises;
 
 use std::collections::BTreeMap;
@@ -56,13 +57,16 @@ pub fn run() -> anyhow::Result<()> {
     dependencies(&mut findings)?;
     files(&mut findings)?;
     promises::check(&mut findings)?;
+    links::check(&mut findings)?;
     for finding in &findings {
         println!("{finding}");
     }
     if !findings.is_empty() {
         bail!("{} things to tidy up", findings.len());
     }
-    println!("tidy: dependencies point one way, files are readable, promises have tests");
+    println!(
+        "tidy: dependencies point one way, files are readable, promises have tests, links lead somewhere"
+    );
     Ok(())
 }
 
