@@ -94,12 +94,17 @@ async fn the_secret_that_was_made_is_followed() {
     plane.provider_secret().await;
     plane.thing("one", json!({"resource": {"name": "one"}})).await;
     plane.current(THINGS, "one").await;
-    let edit = json!({"stringData": {"resource": json!({"secret": "hush-hush"}).to_string()}});
-    plane.patch("secrets", "one-shelf-sensitive", edit).await;
-    plane.until(THINGS, "one", |_| plane.world.things()[0]["secret"] == "hush-hush").await;
     plane.delete("secrets", "one-shelf-sensitive").await;
     let there = |secret: Option<&Json>| secret.and_then(|secret| secret_value(secret, "state")).is_some();
     plane.until("secrets", "one-shelf-sensitive", there).await;
+    let edit = json!({"stringData": {"resource": json!({"secret": "hush-hush"}).to_string()}});
+    plane.patch("secrets", "one-shelf-sensitive", edit).await;
+    plane.until(THINGS, "one", |_| plane.world.things()[0]["secret"] == "hush-hush").await;
+    // Once there are arguments in it, the object names it: without it, they would be lost.
+    let named = |thing: Option<&Json>| {
+        thing.is_some_and(|thing| thing["spec"]["secretRef"]["name"] == "one-shelf-sensitive")
+    };
+    plane.until(THINGS, "one", named).await;
 }
 
 /// A manifest knows nothing of what the controller wrote; the resource is still this object's.
