@@ -30,19 +30,21 @@ pub const FAULTS: [Fault; 4] = [Fault::Lost, Fault::Unreached, Fault::Throttled,
 #[derive(Default)]
 pub struct Tripwire {
     state: Mutex<Armed>,
-    pub crashed: Notify,
+    crashed: Notify,
 }
 
 #[derive(Default)]
 struct Armed {
     passed: usize,
     at: Option<(usize, Fault)>,
+    /// Since it was armed.
+    dead: bool,
 }
 
 impl Tripwire {
     /// The fault happens at the call after so many others.
     pub fn arm(&self, calls: usize, fault: Fault) {
-        *self.state.lock() = Armed { passed: 0, at: Some((calls, fault)) };
+        *self.state.lock() = Armed { passed: 0, at: Some((calls, fault)), dead: false };
     }
 
     pub fn disarm(&self) {
@@ -64,8 +66,16 @@ impl Tripwire {
 
     /// The process is as good as dead: whoever waits for it kills it.
     pub async fn crash(&self) -> ! {
+        self.state.lock().dead = true;
         self.crashed.notify_one();
         std::future::pending().await
+    }
+
+    /// The death that it is armed for. Nobody may have waited for an earlier one, whose notice is still there then.
+    pub async fn death(&self) {
+        while !self.state.lock().dead {
+            self.crashed.notified().await;
+        }
     }
 }
 
