@@ -211,6 +211,11 @@ impl<'a, D: Driver> Pass<'a, D> {
         meta::is_deleting(&self.object)
     }
 
+    /// Whether the resource was made as the object says now.
+    fn is_applied(&self) -> bool {
+        self.applied.generation == Some(meta::generation(&self.object))
+    }
+
     fn managed(&self) -> bool {
         meta::finalizers(&self.object).any(|one| one == self.facts.finalizer)
     }
@@ -268,9 +273,7 @@ impl<'a, D: Driver> Pass<'a, D> {
     async fn connect(&mut self) -> Step {
         if self.is_crowded() {
             // What is settled stays so; it is only looked at later.
-            if Applied::of(&self.object).generation == Some(meta::generation(&self.object))
-                && !self.deleting()
-            {
+            if self.is_applied() && !self.deleting() {
                 self.look = Look::After(CROWDED);
                 return Ok(State::End);
             }
@@ -397,7 +400,7 @@ impl<'a, D: Driver> Pass<'a, D> {
     }
 
     fn situation(&self) -> Situation {
-        let applied = self.applied.generation == Some(meta::generation(&self.object));
+        let applied = self.is_applied();
         Situation {
             deleting: self.deleting(),
             managed: self.managed(),
