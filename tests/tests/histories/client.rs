@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use end_to_end::Client;
 use end_to_end::linearizable::{Action, Operation, Value};
@@ -15,17 +15,30 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// Long histories are hard to judge; a client does not do all it could.
 const REST: Duration = Duration::from_millis(10);
 
+/// How long trouble may have consequences.
+const RECOVERY: Duration = Duration::from_secs(60);
+
 /// A ConfigMap whose one entry is the value.
 pub struct Register {
     name: String,
 }
 
 impl Register {
-    /// A new one, which holds 0.
+    /// A new one, which holds 0. The trouble of the round before may not be over yet.
     pub fn make(client: &Client, round: usize, number: usize) -> Register {
         let name = format!("register-{round}-{number}");
-        client.post(MAPS, &json!({"metadata": {"name": name}, "data": {"value": "0"}})).ok();
-        Register { name }
+        let register = json!({"metadata": {"name": name}, "data": {"value": "0"}});
+        let began = Instant::now();
+        loop {
+            let answer =
+                client.try_send("POST", MAPS, Some("application/json"), register.to_string().as_bytes());
+            match answer.as_ref().map(|answer| answer.code) {
+                // It was made by an attempt whose answer was lost.
+                Ok(201 | 409) => return Register { name },
+                _ => assert!(began.elapsed() < RECOVERY, "{answer:?}"),
+            }
+            std::thread::sleep(REST);
+        }
     }
 
     fn path(&self) -> String {

