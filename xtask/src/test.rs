@@ -10,6 +10,9 @@ pub struct Args {
     /// Only install what the tests need
     #[arg(long)]
     tools_only: bool,
+    /// Long: 100 kills in place of a few, more rounds, more clients at once
+    #[arg(long)]
+    long: bool,
 }
 
 /// Environments of Python, each with what is installed in it; pinned, so that a red run is our doing. Clients that the
@@ -49,11 +52,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     // would choose other features of what it depends on, and build all of that twice.
     step("build", cargo(&["build", "--workspace", "--all-features", "--all-targets"]))?;
     // Last, so that its summary is what a person sees.
-    if installed("cargo-nextest") {
-        cargo(&["nextest", "run", "--workspace", "--all-features"])
-    } else {
-        cargo(&["test", "--workspace", "--all-features"])
+    let runner: &[&str] = if installed("cargo-nextest") { &["nextest", "run"] } else { &["test"] };
+    let mut tests = Command::new("cargo");
+    tests.args(runner).args(["--workspace", "--all-features"]);
+    if args.long {
+        tests.env("HANGAR_LONG", "1");
     }
+    run_command(&mut tests)
 }
 
 fn step(name: &str, done: anyhow::Result<()>) -> anyhow::Result<()> {
