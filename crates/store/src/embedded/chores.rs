@@ -18,8 +18,13 @@ pub(super) enum Chore {
 
 /// Rows per step: a few milliseconds.
 pub(super) const STEP: usize = 500;
-/// Rows per step while there are writes: less than a commit takes, so that nobody notices.
-pub(super) const SMALL_STEP: usize = 64;
+/// Rows per step while there are writes, so few that nobody notices.
+const SMALL_STEP: std::ops::RangeInclusive<usize> = 16..=64;
+
+/// Rows per step beside a commit of so many writes: chores gain on what makes them, and take no longer than it does.
+pub(super) fn step_beside(writes: usize) -> usize {
+    (2 * writes).clamp(*SMALL_STEP.start(), *SMALL_STEP.end())
+}
 
 /// What was left to do when the store was last closed, or killed.
 pub(super) fn unfinished(connection: &Connection) -> rusqlite::Result<Vec<Chore>> {

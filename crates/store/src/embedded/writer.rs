@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rusqlite::Connection;
+use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
 use super::batch::{Batch, Counters, Outcome};
@@ -18,6 +19,9 @@ use crate::{Retention, StoreError, TenantId};
 const WAITING: usize = 1024;
 /// A commit of more than this helps nobody: each waits for the slowest.
 const LARGEST_BATCH: usize = 512;
+
+/// Without a write for so long, nobody is kept waiting by a longer chore.
+const LULL: Duration = Duration::from_millis(20);
 
 /// Told how the commit went; answers the caller.
 type Answer = Box<dyn FnOnce(Result<(), &StoreError>) + Send>;
@@ -118,10 +122,12 @@ pub(super) fn start(setup: Setup) -> rusqlite::Result<(Writer, std::thread::Join
         setup,
     };
     desk.take_up(chores::unfinished(&desk.setup.connection)?);
+    let unusable = |error: std::io::Error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
+    let clock = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(unusable)?;
     let thread = std::thread::Builder::new()
         .name("store-writer".into())
-        .spawn(move || desk.run(receive))
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        .spawn(move || desk.run(receive, &clock))
+        .map_err(unusable)?;
     Ok((Writer(send), thread))
 }
 
@@ -142,10 +148,19 @@ struct Desk {
 }
 
 impl Desk {
-    fn run(&mut self, mut commands: mpsc::Receiver<Command>) {
+    fn run(&mut self, mut commands: mpsc::Receiver<Command>, clock: &Runtime) {
+        let mut last_write = Instant::now();
         loop {
             let idle = self.copies.is_empty() && self.removals.is_empty() && self.compactions.is_empty();
-            let first = if idle { commands.blocking_recv() } else { commands.try_recv().ok() };
+            let first = match LULL.checked_sub(last_write.elapsed()) {
+                _ if idle => commands.blocking_recv(),
+                // Between two commits of a busy time there often is nothing for a moment: the next writes are on their way,
+                // and the processor is theirs.
+                Some(rest) => {
+                    clock.block_on(async { tokio::time::timeout(rest, commands.recv()).await.ok().flatten() })
+                }
+                None => commands.try_recv().ok(),
+            };
             if first.is_none() && (idle || commands.is_closed()) {
                 return;
             }
@@ -171,9 +186,10 @@ impl Desk {
                     None
                 };
             }
-            let busy = !writes.is_empty();
-            if busy {
+            let written = writes.len();
+            if written > 0 {
                 self.commit(writes);
+                last_write = Instant::now();
             }
             if let Some(done) = stop {
                 // What is unfinished is found at the next start.
@@ -181,7 +197,8 @@ impl Desk {
                 let _ = done.send(());
                 return;
             }
-            self.do_some_chore(if busy { chores::SMALL_STEP } else { chores::STEP });
+            let busy = last_write.elapsed() < LULL;
+            self.do_some_chore(if busy { chores::step_beside(written) } else { chores::STEP });
         }
     }
 
