@@ -20,7 +20,7 @@ use serde_json::json;
 use store::{Embedded, Store};
 use tower::ServiceExt;
 
-// As the product does.
+// As the product does, and without huge pages.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -32,6 +32,7 @@ const IDLE: Duration = Duration::from_secs(10);
 
 #[tokio::main]
 async fn main() {
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     let arguments: Vec<String> = std::env::args().collect();
     let [_, directory, count] = arguments.as_slice() else { panic!("usage: tenants DIRECTORY COUNT") };
     let count: usize = count.parse().unwrap();

@@ -28,5 +28,14 @@ mod up;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
+    give_memory_back_in_small_pages();
     cli::run(std::env::args_os())
+}
+
+/// The allocator asks for huge pages where the kernel leaves the choice to programs. With them a heap of many small
+/// objects keeps two megabytes wherever a few bytes are left: a server that has been busy had twice what it used.
+fn give_memory_back_in_small_pages() {
+    // A kernel that knows no huge pages does not have to be told.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
 }

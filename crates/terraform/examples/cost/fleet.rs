@@ -20,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 use super::{cpu, memory, shelf};
 
 const TOGETHER: usize = 32;
+/// Between looks whether all are as desired, which cost this process something, too.
+const LOOK: Duration = Duration::from_secs(1);
 const SETTLING: Duration = Duration::from_secs(2);
 const THINGS: &str = "/apis/thing.shelf.kubeform.com/v1alpha1/namespaces/default/things";
 
@@ -66,7 +68,7 @@ async fn get(client: &kube::Client, path: &str) -> Value {
 
 /// Objects of one provider with one configuration, from their creation to the last one that is as desired.
 pub async fn objects(pool: &Pool, directory: &Path, count: usize) {
-    let server = server(&directory.join("objects"));
+    let (server, others) = (server(&directory.join("objects")), pool.running());
     server.create_control_plane("a").await.map_err(|failure| failure.0).unwrap();
     let registry = serve(pool, &server, Launch::new(shelf()), "cost").await;
     let fleet = Arc::new(InProcessFleet::with_cursor(server.clone(), "_clouds"));
@@ -105,12 +107,12 @@ pub async fn objects(pool: &Pool, directory: &Path, count: usize) {
         if items.iter().filter(|item| item["status"]["phase"] == "Current").count() == count {
             break;
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(LOOK).await;
     }
     let (took, used) = (began.elapsed(), cpu() - cpu_before);
     tokio::time::sleep(SETTLING).await;
     let line = json!({
-        "scenario": "terraform, objects", "objects": count, "processes": pool.running(),
+        "scenario": "terraform, objects", "objects": count, "processes": pool.running() - others,
         "seconds": took.as_secs_f64(), "cpu_ms_each": used / count as f64, "resident_mib": memory() - memory_before,
     });
     println!("{line}");

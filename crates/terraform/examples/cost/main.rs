@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use terraform::plugin::{Pool, PoolSettings};
 
-// As the product does.
+// As the product does, and without huge pages.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -39,6 +39,7 @@ fn shelf() -> PathBuf {
 
 #[tokio::main]
 async fn main() {
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     let arguments: Vec<usize> = std::env::args().skip(1).map(|text| text.parse().unwrap()).collect();
     let [objects, kinds, tenants] = arguments[..] else { panic!("usage: cost OBJECTS KINDS TENANTS") };
     let directory = std::env::temp_dir().join(format!("cost-{}", std::process::id()));
