@@ -43,7 +43,7 @@ pub fn section(results: &Results) -> String {
         ("the same, until it is done".to_owned(), format!("{:.2} ms", get("terraform, look", "/wall_ms"))),
         (
             format!(
-                "{} objects of one provider, in {} process, until all are as desired",
+                "{} objects of one provider, in {} process of its own, until all are as desired; an account is given 200 calls a second",
                 get(objects, "/objects"),
                 get(objects, "/processes")
             ),

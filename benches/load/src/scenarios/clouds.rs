@@ -15,8 +15,9 @@ use crate::target::{Connection, Request};
 
 const PATIENCE: Duration = Duration::from_secs(600);
 const TOGETHER: usize = 16;
-/// What a server still has to do when it has answered is not what it keeps.
-const SETTLING: Duration = Duration::from_secs(5);
+/// What a server still has to do when it has answered is not what it keeps, and memory is given back when threads that
+/// have nothing to do any more end, which is after ten seconds.
+const SETTLING: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_millis(100);
 /// Objects that are made one at a time, for the time to the first call.
 const ALONE: usize = 100;
