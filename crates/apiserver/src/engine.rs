@@ -211,6 +211,9 @@ pub fn store_status(error: StoreError) -> Status {
             let message = format!("the store is unavailable: {why}");
             Status::new(objects::Reason::ServiceUnavailable, message).retry_after(1)
         }
+        StoreError::TooLarge(why) => {
+            Status::new(objects::Reason::RequestEntityTooLarge, format!("Request entity too large: {why}"))
+        }
         // Whoever held the lease is about to end; nobody is to hear of a fault.
         StoreError::Fenced => Status::new(objects::Reason::ServiceUnavailable, error.to_string()),
         other => {

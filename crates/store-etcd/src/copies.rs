@@ -13,11 +13,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use store::export::{self, Decoder, Encoder, Header};
-use store::{Export, Fence, Revision, Scope, StoreError, Tenant, TenantId};
+use store::{Export, Fence, Key, Revision, Scope, StoreError, Tenant, TenantId};
 
 use crate::about::Row;
 use crate::directory::{Keyed, directory_row};
 use crate::engine::Engine;
+use crate::keys::Place;
 use crate::past::written_now;
 use crate::reads::PAGE;
 use crate::transaction::{absent, delete, exists, get, put};
@@ -35,13 +36,16 @@ pub(crate) struct Making<'e> {
     id: TenantId,
     steps: Vec<Step>,
     bytes: usize,
+    /// Of what has been gathered, the largest value and its key.
+    largest: (usize, Bytes),
     published: bool,
 }
 
 impl Engine {
     pub(crate) async fn begin(&self, name: &str) -> Result<Making<'_>, StoreError> {
         let id = self.allocate(None, name, |id| Ok(vec![put(&self.keys.making(id), Bytes::new())])).await?;
-        Ok(Making { engine: self, id, steps: Vec::new(), bytes: 0, published: false })
+        let largest = (0, Bytes::new());
+        Ok(Making { engine: self, id, steps: Vec::new(), bytes: 0, largest, published: false })
     }
 
     pub(crate) async fn fork(
@@ -140,6 +144,9 @@ impl Making<'_> {
             self.step().await?;
         }
         self.bytes += bytes;
+        if value.len() > self.largest.0 {
+            self.largest = (value.len(), key.clone());
+        }
         self.steps.push(put(&key, value));
         Ok(())
     }
@@ -149,10 +156,26 @@ impl Making<'_> {
         let row = self.engine.keys.making(self.id);
         let mut steps = std::mem::take(&mut self.steps);
         self.bytes = 0;
+        let largest = std::mem::take(&mut self.largest);
         steps.push(put(&row, Bytes::new()));
         let txn = Txn::new(vec![exists(&row)], steps, vec![]);
         let txn = txn.ok_or_else(|| StoreError::Failed("a step of a copy is too large".into()))?;
-        if self.engine.commit(None, txn).await?.succeeded { Ok(()) } else { Err(given_up()) }
+        let answer = self.engine.commit(None, txn).await.map_err(|error| match error {
+            StoreError::TooLarge(why) => StoreError::TooLarge(self.naming(&largest, &why)),
+            error => error,
+        })?;
+        if answer.succeeded { Ok(()) } else { Err(given_up()) }
+    }
+
+    /// Which entry it was that etcd did not take: whoever copies a tenant has named none.
+    fn naming(&self, (bytes, key): &(usize, Bytes), why: &str) -> String {
+        match self.engine.keys.place(key) {
+            Some(Place::Object(_, Key { kind, namespace, name })) => {
+                let slash = if namespace.is_empty() { "" } else { "/" };
+                format!("{kind} {namespace}{slash}{name} has {bytes} bytes: {why}")
+            }
+            _ => why.to_owned(),
+        }
     }
 
     pub(crate) async fn publish(

@@ -42,6 +42,8 @@ pub(crate) enum Fault {
         "the user may not do this below the prefix of the store: grant it a role that may read and write there"
     )]
     NoRights,
+    #[error("this is more than etcd takes at once: raise its --max-request-bytes")]
+    TooLarge,
     #[error("{0}")]
     Refused(String),
 }
@@ -54,6 +56,7 @@ impl From<Fault> for StoreError {
             Fault::WrongPassword | Fault::NoUser | Fault::NoRights => {
                 StoreError::Unavailable(fault.to_string())
             }
+            Fault::TooLarge => StoreError::TooLarge(fault.to_string()),
             Fault::Compacted | Fault::Future | Fault::Refused(_) => StoreError::Failed(fault.to_string()),
         }
     }
@@ -77,16 +80,12 @@ const MEANINGS: [Meaning; 10] = [
                 .into(),
         )
     }),
-    ("request is too large", too_large),
-    ("received message larger than max", too_large),
+    ("request is too large", || Fault::TooLarge),
+    ("received message larger than max", || Fault::TooLarge),
     ("too many operations in txn request", || {
         Fault::Refused("the transaction has more steps than etcd takes: raise its --max-txn-ops".into())
     }),
 ];
-
-fn too_large() -> Fault {
-    Fault::Refused("the transaction is larger than etcd takes: raise its --max-request-bytes".into())
-}
 
 fn meaning(status: &Status) -> Fault {
     let message = status.message();

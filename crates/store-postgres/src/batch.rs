@@ -91,7 +91,8 @@ impl Transaction {
             steps.push(Step { key, bytes, expect, action });
         }
         if weight > LARGEST_TRANSACTION {
-            return Err(StoreError::Failed(format!("a transaction of {weight} bytes is too large")));
+            let why = format!("a transaction of {weight} bytes is more than the store takes");
+            return Err(StoreError::TooLarge(why));
         }
         Ok(Transaction { tenant, fence: fence.map(Post::new).transpose()?, steps, weight })
     }

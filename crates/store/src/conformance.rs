@@ -46,6 +46,17 @@ pub trait Harness: Send + Sync + 'static {
     fn forks_keep_revisions(&self) -> bool {
         true
     }
+
+    /// Sizes of values that are more than the engine takes. (Nothing is copied before it is refused by most.)
+    fn too_large(&self) -> Vec<usize> {
+        vec![(256 << 20) + 1]
+    }
+
+    /// Whether a feed goes on at a position of before the store was opened. If not, what was to come then is said to be
+    /// compacted.
+    fn feeds_outlive_the_store(&self) -> bool {
+        true
+    }
 }
 
 /// An engine whose reads are answered from memory wherever they can be.
@@ -65,6 +76,14 @@ impl<H: Harness> Harness for FromMemory<H> {
 
     fn forks_keep_revisions(&self) -> bool {
         self.0.forks_keep_revisions()
+    }
+
+    fn too_large(&self) -> Vec<usize> {
+        self.0.too_large()
+    }
+
+    fn feeds_outlive_the_store(&self) -> bool {
+        self.0.feeds_outlive_the_store()
     }
 }
 
@@ -93,7 +112,8 @@ macro_rules! conformance {
         $crate::conformance!(@each $harness;
             writes::{
                 expectations_hold_or_nothing_happens, a_transaction_is_all_or_nothing,
-                checks_alone_take_no_revision, what_cannot_be_written_is_refused, values_come_back_as_they_were,
+                checks_alone_take_no_revision, what_cannot_be_written_is_refused, what_is_too_large_is_told,
+                values_come_back_as_they_were,
                 compare_and_write_is_linearizable, snapshots_never_show_half_a_transaction, unknown_tenants_are_told,
                 writes_survive_reopening, two_handles_are_one_store,
             }

@@ -217,6 +217,9 @@ pub enum StoreError {
     Fenced,
     #[error("the export is damaged: {0}")]
     BadExport(String),
+    /// More at once than the engine takes, now and later; nothing was written.
+    #[error("{0}")]
+    TooLarge(String),
     /// The engine cannot be reached or written; nothing is known to have been lost, and the same call may
     /// succeed later.
     #[error("the store is unavailable: {0}")]

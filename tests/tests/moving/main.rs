@@ -95,6 +95,14 @@ fn wishes() {
     several::wishes(&server);
 }
 
+/// An object that is more than etcd takes is refused there, and so is a move with it.
+#[test]
+fn what_a_store_does_not_take_is_refused() {
+    let stores = Stores::start();
+    let server = stores.server(Engine::Embedded);
+    several::too_large(&server);
+}
+
 /// A store that is away when the server starts keeps nobody from the others.
 #[test]
 fn a_store_that_is_away_at_start_comes_by_itself() {

@@ -193,3 +193,58 @@ pub fn wishes(server: &Server) {
     hangar(server, &["delete", "far"]).unwrap();
     assert_eq!(host.get(&path("far", "/version")).code, 404);
 }
+
+/// More than etcd takes in one request, and less than the server does.
+const TOO_LARGE: usize = 2_000_000;
+
+pub fn too_large(server: &Server) {
+    let things = "/apis/example.com/v1/namespaces/default/things";
+    let path = |name: &str, path: &str| format!("/control-planes/{name}{path}");
+    let thing = |name: &str, size: usize| {
+        json!({
+            "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": name},
+            "spec": {"text": "x".repeat(size)},
+        })
+    };
+    let define = |name: &str| {
+        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let definition = json!({
+            "metadata": {"name": "things.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+            },
+        });
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        admin_of(server, name).post(&path(name, definitions), &definition).ok();
+    };
+    hangar(server, &["create", "far", "--store", "etcd", "--no-switch"]).unwrap();
+    define("far");
+    let refused = admin_of(server, "far").post(&path("far", things), &thing("big", TOO_LARGE));
+    let status = refused.json();
+    assert_eq!((refused.code, &status["reason"]), (413, &json!("RequestEntityTooLarge")), "{status}");
+    let message = status["message"].as_str().unwrap();
+    assert!(message.starts_with("Request entity too large: ") && message.contains("etcd"), "{message}");
+
+    hangar(server, &["create", "near", "--no-switch"]).unwrap();
+    define("near");
+    let admin = admin_of(server, "near");
+    admin.post(&path("near", things), &thing("big", TOO_LARGE)).ok();
+    admin.post(&path("near", things), &thing("small", 10)).ok();
+    let refused = hangar(server, &["move", "near", "--store", "etcd"]).unwrap_err();
+    assert_eq!(refused.trim_end().lines().count(), 1, "{refused}");
+    let why = "\"near\" was not moved: Request entity too large: things.example.com default/big has 20";
+    assert!(refused.contains(why) && refused.contains("--max-request-bytes"), "{refused}");
+    // It is where it was and as it was, and can be written.
+    let object = server.client().get(&format!("{CONTROL_PLANES}/near")).ok();
+    assert_eq!(object["status"]["store"], "default");
+    assert_eq!(condition(&object["status"], "Refused")["status"], "True");
+    assert_eq!(admin.get(&path("near", &format!("{things}/big"))).code, 200);
+    admin.post(&path("near", things), &thing("after", 10)).ok();
+
+    // Without it there is nothing in the way.
+    admin.delete(&path("near", &format!("{things}/big"))).ok();
+    hangar(server, &["move", "near", "--store", "default"]).unwrap();
+    hangar(server, &["move", "near", "--store", "etcd"]).unwrap();
+    assert_eq!(admin.get(&path("near", things)).ok()["items"].as_array().unwrap().len(), 2);
+}

@@ -30,6 +30,11 @@ impl Harness for Prefix {
     fn forks_keep_revisions(&self) -> bool {
         false
     }
+
+    /// What etcd refuses, and what it does not even read.
+    fn too_large(&self) -> Vec<usize> {
+        vec![1_600_000, 3 << 20, 8 << 20]
+    }
 }
 
 store::conformance!(Prefix::new());

@@ -92,6 +92,20 @@ pub async fn what_cannot_be_written_is_refused(harness: Arc<impl Harness>) {
     assert_eq!(f.things().await, []);
 }
 
+pub async fn what_is_too_large_is_told(harness: Arc<impl Harness>) {
+    let f = Fixture::new(&*harness).await;
+    let before = f.put("a", "1").await;
+    for size in harness.too_large() {
+        let value = Bytes::from(vec![0; size]);
+        let large = Operation::Put { key: key("large"), expect: Expect::Any, value };
+        let refused = f.store.write(f.tenant, vec![put("a", "2"), large]).await;
+        assert!(matches!(refused, Err(StoreError::TooLarge(_))), "{size}: {refused:?}");
+    }
+    assert_eq!(f.revision().await, before);
+    assert_eq!(f.things().await, [("a".into(), "1".into())]);
+    f.put("a", "3").await;
+}
+
 pub async fn values_come_back_as_they_were(harness: Arc<impl Harness>) {
     let f = Fixture::new(&*harness).await;
     let values: Vec<Bytes> = vec![

@@ -139,8 +139,9 @@ impl<'c> Batch<'c> {
                 Operation::Check { key, expect } => (key, expect, None, false),
             };
             let bytes = codec::encode(&key)?;
-            if after.as_ref().is_some_and(|value| value.len() > LARGEST_VALUE) {
-                return Err(StoreError::Failed(format!("the value of {key:?} is too large")).into());
+            if let Some(value) = after.as_ref().filter(|value| value.len() > LARGEST_VALUE) {
+                let why = format!("a value of {} bytes is more than the store takes", value.len());
+                return Err(StoreError::TooLarge(why).into());
             }
             let before = snapshot::get(self.connection, row, &bytes)?;
             let holds = match expect {
