@@ -60,6 +60,9 @@ impl Config {
 /// The name of the store that has the hosting control plane.
 pub const DEFAULT_STORE: &str = "default";
 
+/// The name of the store in which every control plane has a database of its own.
+pub const DEDICATED_STORE: &str = "dedicated";
+
 /// The shared engine of one store; cheap to hand around.
 #[derive(Clone)]
 pub struct Engine {

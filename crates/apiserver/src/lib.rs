@@ -55,7 +55,7 @@ mod write;
 pub use body::{Body, BoxError, status_response};
 pub use door::Door;
 pub use elsewhere::Elsewhere;
-pub use engine::{Config, DEFAULT_STORE, Engine};
+pub use engine::{Config, DEDICATED_STORE, DEFAULT_STORE, Engine};
 pub use engines::Engines;
 pub use extension::{Extension, Needed};
 pub use foresight::Foresight;

@@ -163,7 +163,11 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     let data_dir = hosting::data_dir(options.data_dir.as_deref());
     let data_dir = data_dir.context("$HOME is not set: say where to keep data with --data-dir")?;
     let wanted = Wanted::new(options.store.clone(), options.store_room.clone());
-    let wanted = stores::all(wanted.place(&data_dir)?, &options.with_store, &data_dir)?;
+    let mut wanted = stores::all(wanted.place(&data_dir)?, &options.with_store, &data_dir)?;
+    if options.control_plane.is_some() {
+        // One control plane is in one store.
+        wanted.truncate(1);
+    }
     let numbers = Numbers::default();
     let opening =
         stores::Opening { hosting: up::HOSTING, read_cache: options.read_cache, numbers: numbers.clone() };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use apiserver::codec::CodecError;
 use apiserver::control_plane::{ControlPlane, ControlPlaneError};
-use apiserver::{Config, DEFAULT_STORE, Engine, Engines};
+use apiserver::{Config, DEDICATED_STORE, DEFAULT_STORE, Engine, Engines};
 use auth::Secret;
 use store::cached::{self, Cached};
 use store::{Arrival, Entry, Expect, Operation, Retention, Scope, Store, StoreError, TenantId};
@@ -19,6 +19,8 @@ use crate::numbers::Numbers;
 #[derive(Clone, Debug)]
 pub enum Place {
     Embedded(PathBuf),
+    /// A database for each control plane, all in one directory.
+    Dedicated(PathBuf),
     /// By its connection string; all tables are in one schema.
     Postgres {
         address: Secret<String>,
@@ -30,7 +32,7 @@ pub enum Place {
 impl Place {
     /// Whether other processes may be using it at the same time.
     pub fn is_shared(&self) -> bool {
-        !matches!(self, Place::Embedded(_))
+        !matches!(self, Place::Embedded(_) | Place::Dedicated(_))
     }
 }
 
@@ -95,6 +97,10 @@ async fn open_engine(place: &Place) -> anyhow::Result<Arc<dyn Store>> {
             files::private_dir(dir)?;
             Ok(Arc::new(store::embedded::Embedded::open(dir, store::embedded::Options::default())?))
         }
+        Place::Dedicated(dir) => {
+            files::private_dir(dir)?;
+            Ok(Arc::new(store::Dedicated::open(dir, store::dedicated::Options::default())?))
+        }
         Place::Postgres { address, schema } => {
             let mut options = store_postgres::Options::default();
             if let Some(schema) = schema {
@@ -115,8 +121,11 @@ pub struct Named {
     pub place: Place,
 }
 
-/// The default store, and those that were named beside it as `NAME=STORE`.
+/// The default store, those that were named beside it as `NAME=STORE`, and, where the default is this process's alone, the one
+/// for control planes that share theirs with nobody. One that several processes share cannot have it: the others would
+/// not reach what is in a directory of this one.
 pub fn all(default: Place, others: &[String], data_dir: &Path) -> anyhow::Result<Vec<Named>> {
+    let alone = !default.is_shared();
     let mut all = vec![Named { name: DEFAULT_STORE.to_owned(), place: default }];
     for other in others {
         // What comes after the name may be a password.
@@ -126,7 +135,7 @@ pub fn all(default: Place, others: &[String], data_dir: &Path) -> anyhow::Result
         if let Some(why) = objects::names::dns1123_label(name).first() {
             bail!("--with-store {name:?} cannot be the name of a store: {why}");
         }
-        if all.iter().any(|one| one.name == name) {
+        if name == DEDICATED_STORE || all.iter().any(|one| one.name == name) {
             bail!("--with-store {name:?}: there is a store of this name already");
         }
         let place = match address {
@@ -136,6 +145,10 @@ pub fn all(default: Place, others: &[String], data_dir: &Path) -> anyhow::Result
                 .with_context(|| format!("--with-store {name:?} cannot be used"))?,
         };
         all.push(Named { name: name.to_owned(), place });
+    }
+    if alone {
+        let place = Place::Dedicated(data_dir.join(DEDICATED_STORE));
+        all.push(Named { name: DEDICATED_STORE.to_owned(), place });
     }
     Ok(all)
 }
@@ -348,7 +361,7 @@ mod tests {
         let check = |address: Option<&str>, room: Option<&str>, expected: Result<&str, &str>| {
             let wanted = Wanted::new(address.map(str::to_owned), room.map(str::to_owned));
             let place = match wanted.place(Path::new("/data")) {
-                Ok(Place::Embedded(dir)) => Ok(dir.display().to_string()),
+                Ok(Place::Embedded(dir) | Place::Dedicated(dir)) => Ok(dir.display().to_string()),
                 Ok(Place::Postgres { address, schema }) => Ok(format!("{} {schema:?}", address.expose())),
                 Ok(Place::Etcd(config)) => Ok(format!("{:?} {}", config.endpoints, config.prefix)),
                 Err(error) => Err(error.to_string()),
@@ -382,21 +395,31 @@ mod tests {
 
     #[test]
     fn several() {
-        let check = |others: &[&str], expected: Result<&[&str], &str>| {
+        let shared = Place::Postgres { address: Secret::new("postgres://me@db/x".to_owned()), schema: None };
+        let check_on = |default: &Place, others: &[&str], expected: Result<&[&str], &str>| {
             let others: Vec<String> = others.iter().map(|other| (*other).to_owned()).collect();
-            let all = all(Place::Embedded("/data/store".into()), &others, Path::new("/data"));
+            let all = all(default.clone(), &others, Path::new("/data"));
             let names = all.map(|all| all.into_iter().map(|named| named.name).collect::<Vec<_>>());
             let names = names.map_err(|error| format!("{error:#}"));
             let names = names.as_ref().map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
             assert_eq!(names.as_deref().map_err(|error| error.as_str()), expected, "{others:?}");
         };
-        check(&[], Ok(&["default"]));
-        check(&["pg=postgres://me@db/x?sslmode=require", "near=embedded"], Ok(&["default", "pg", "near"]));
+        let alone = Place::Embedded("/data/store".into());
+        let check = |others: &[&str], expected: Result<&[&str], &str>| check_on(&alone, others, expected);
+        check(&[], Ok(&["default", "dedicated"]));
+        check(
+            &["pg=postgres://me@db/x?sslmode=require", "near=embedded"],
+            Ok(&["default", "pg", "near", "dedicated"]),
+        );
+        check_on(&shared, &["near=embedded"], Ok(&["default", "near"]));
         check(
             &["postgres://me:secret@db/x"],
             Err("--with-store takes NAME=STORE, where STORE is what --store takes"),
         );
-        check(&["default=embedded"], Err("--with-store \"default\": there is a store of this name already"));
+        for taken in ["default", "dedicated"] {
+            let why = format!("--with-store {taken:?}: there is a store of this name already");
+            check(&[&format!("{taken}=embedded")], Err(&why));
+        }
         check(
             &["a=embedded", "a=embedded"],
             Err("--with-store \"a\": there is a store of this name already"),

@@ -11,7 +11,7 @@ mod batch;
 mod chores;
 mod fault;
 mod housekeeping;
-mod lock;
+pub(crate) mod lock;
 mod log;
 mod readers;
 mod schema;
@@ -29,9 +29,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::Fence;
-use crate::Retention;
 use crate::codec;
-use crate::fanout::Hub;
+use crate::fanout::{Hub, Relay};
+use crate::{Retention, TenantId};
+
+pub(crate) use fault::store_error;
 
 /// How an embedded store is opened. The defaults suit a server of one machine.
 #[derive(Clone, Debug)]
@@ -78,6 +80,11 @@ fn holder(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another process".into(), |pid| format!("process {pid}"))
 }
 
+/// Whether there is a store in a directory.
+pub(crate) fn is_in(directory: &Path) -> bool {
+    directory.join(schema::FILE).exists()
+}
+
 /// A store in a directory of this machine.
 #[derive(Clone)]
 pub struct Embedded {
@@ -116,18 +123,38 @@ impl Running {
 impl Embedded {
     /// Opens the store in `directory`, making it if there is none. A second process is refused.
     pub fn open(directory: &Path, options: Options) -> Result<Embedded, OpenError> {
+        Embedded::open_with(directory, options, TenantId(1), None)
+    }
+
+    /// The same for one tenant, which has an id already; what happens in it is also told to others.
+    pub(crate) fn open_room(
+        directory: &Path,
+        options: Options,
+        tenant: TenantId,
+        relay: Relay,
+    ) -> Result<Embedded, OpenError> {
+        Embedded::open_with(directory, options, tenant, Some(relay))
+    }
+
+    fn open_with(
+        directory: &Path,
+        options: Options,
+        first: TenantId,
+        relay: Option<Relay>,
+    ) -> Result<Embedded, OpenError> {
         let lock = lock::take(directory)?;
         let unusable = |why: String| OpenError::Database { file: directory.join(schema::FILE), why };
         // The writer's cache stays warm; a reader's is of use only until the next commit.
         let connection = schema::open_writer(directory, options.cache_bytes / 2)?;
         let readers = readers::Readers::new(directory.to_owned(), options.cache_bytes / 2);
-        let hub = Hub::new(options.event_bytes);
+        let hub = Hub::with_relay(options.event_bytes, relay);
         let (housekeeper, receive) = housekeeping::channel();
         let (writer, writing) = writer::start(writer::Setup {
             connection,
             hub: hub.clone(),
             housekeeper: housekeeper.clone(),
             retention: options.retention,
+            first,
         })
         .map_err(|error| unusable(error.to_string()))?;
         let schedule = housekeeping::Schedule {

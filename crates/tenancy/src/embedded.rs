@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use apiserver::control_plane::{Charter, ControlPlane};
 use apiserver::service::Failure;
-use apiserver::{ApiServer, Beginning, DEFAULT_STORE, Engine, Engines, InProcess, Moved};
+use apiserver::{ApiServer, Beginning, DEDICATED_STORE, DEFAULT_STORE, Engine, Engines, InProcess, Moved};
 use async_trait::async_trait;
 use auth::pki::{Authority, Issued};
 use auth::user::UserInfo;
@@ -88,8 +88,12 @@ impl Embedded {
         Ok(self.find(&plane.name).await?.filter(|(_, found)| is_of(found, plane)))
     }
 
-    /// The store that it is to be kept in.
+    /// The store that it is to be kept in: the one that is named, else one of its own, if it wants that and there can be one.
     fn wanted_store(&self, plane: &Plane) -> Result<&Arc<Engine>, HostError> {
+        if plane.spec.store.is_empty() && plane.spec.backend == "dedicated" {
+            let dedicated = self.engines.named(DEDICATED_STORE);
+            return Ok(dedicated.unwrap_or_else(|| self.engines.default_store()));
+        }
         self.engines.named(&plane.spec.store).ok_or_else(|| {
             let known = self.engines.names().join(", ");
             let why = format!("spec.store: there is no store {:?}; there is {known}", plane.spec.store);
@@ -249,7 +253,8 @@ impl Host for Embedded {
     }
 
     fn has_further_stores(&self) -> bool {
-        self.engines.others().next().is_some()
+        // Those that can be away: databases of their own are on this machine.
+        self.engines.others().any(|engine| engine.name != DEDICATED_STORE)
     }
 
     async fn objects(&self, plane: &Plane, row: &Hosted) -> Result<Vec<Wanted>, HostError> {
@@ -269,9 +274,21 @@ impl Host for Embedded {
     }
 
     async fn store_note(&self, plane: &Plane) -> Result<Option<Condition>, HostError> {
-        let message = "the store is shared; the control plane has a range of keys of its own in it";
-        let note = Condition::new("StoreDedicated", false, "SharedStore", message);
-        Ok((plane.spec.backend == "dedicated" && !plane.spec.is_apart()).then_some(note))
+        if plane.spec.backend != "dedicated" || plane.spec.is_apart() {
+            return Ok(None);
+        }
+        let store = &self.wanted_store(plane)?.name;
+        let (reason, message) = match store.as_str() {
+            DEDICATED_STORE => return Ok(None),
+            _ if plane.spec.store.is_empty() => (
+                "SharedStore",
+                "the server is on a database that others may serve too, where no control plane has one of its own; it has a \
+                 range of keys of its own there"
+                    .to_owned(),
+            ),
+            store => ("StoreNamed", format!("spec.store names {store}, which it shares with others")),
+        };
+        Ok(Some(Condition::new("StoreDedicated", false, reason, message)))
     }
 
     fn process_note(&self, plane: &Plane) -> Option<Condition> {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use end_to_end::{Client, Server};
 use serde_json::{Value, json};
 
+use super::dedicated::databases;
 use super::{CONTROL_PLANES, control_plane, credentials, eventually, hangar, inside, is_true};
 
-const COUNT: usize = 100;
 const ASKERS: usize = 8;
 
 fn name(index: usize) -> String {
@@ -120,15 +120,29 @@ fn each_is_wholly_there_or_wholly_gone(server: &Server, wanted: &BTreeSet<String
 
 #[test]
 fn in_the_middle_of_a_hundred() {
+    in_the_middle_of(&mut Server::start(), 100, &json!({"type": "k8s"}));
+}
+
+/// No directory is left that belongs to nobody, either.
+#[test]
+fn in_the_middle_of_some_with_databases_of_their_own() {
     let mut server = Server::start();
+    in_the_middle_of(&mut server, 24, &json!({"type": "k8s", "backend": "dedicated"}));
+    assert_eq!(databases(&server).len(), 0);
+}
+
+fn in_the_middle_of(server: &mut Server, count: usize, spec: &Value) {
+    // When to kill, for a hundred.
+    let part = |of_a_hundred: usize| of_a_hundred * count / 100;
+    let is_dedicated = spec["backend"] == "dedicated";
     let post = |client: &Client, index: usize| {
-        let object = control_plane(&name(index), &json!({"type": "k8s"})).to_string();
+        let object = control_plane(&name(index), spec).to_string();
         let sent = client.try_send("POST", CONTROL_PLANES, Some("application/json"), object.as_bytes());
         sent.is_ok_and(|answer| matches!(answer.code, 201 | 409))
     };
-    let mut open: Vec<usize> = (0..COUNT).collect();
+    let mut open: Vec<usize> = (0..count).collect();
     for kill_after in [10, 25, 30] {
-        let done = until_killed(&mut server, &open, kill_after, post);
+        let done = until_killed(server, &open, part(kill_after), post);
         server.restart();
         let there = list(&server.client(), CONTROL_PLANES);
         for index in &done {
@@ -138,18 +152,21 @@ fn in_the_middle_of_a_hundred() {
     }
     let client = server.client();
     assert!(open.iter().all(|index| post(&client, *index)));
-    let all: BTreeSet<String> = (0..COUNT).map(name).collect();
-    each_is_wholly_there_or_wholly_gone(&server, &all);
+    let all: BTreeSet<String> = (0..count).map(name).collect();
+    each_is_wholly_there_or_wholly_gone(server, &all);
+    if is_dedicated {
+        assert_eq!(databases(server).len(), count);
+    }
 
     // Half of them go, and the server is killed while they do; the others stay as they are.
-    let mut wanted: BTreeSet<String> = (0..COUNT).filter(|index| index % 2 == 1).map(name).collect();
-    let mut open: Vec<usize> = (0..COUNT).filter(|index| index % 2 == 0).collect();
+    let mut wanted: BTreeSet<String> = (0..count).filter(|index| index % 2 == 1).map(name).collect();
+    let mut open: Vec<usize> = (0..count).filter(|index| index % 2 == 0).collect();
     let delete = |client: &Client, index: usize| {
         let sent = client.try_send("DELETE", &format!("{CONTROL_PLANES}/{}", name(index)), None, b"");
         sent.is_ok_and(|answer| matches!(answer.code, 200 | 202 | 404))
     };
     for kill_after in [8, 20] {
-        let done = until_killed(&mut server, &open, kill_after, delete);
+        let done = until_killed(server, &open, part(kill_after), delete);
         server.restart();
         let there = list(&server.client(), CONTROL_PLANES);
         for index in &done {
@@ -163,16 +180,16 @@ fn in_the_middle_of_a_hundred() {
     }
     let client = server.client();
     assert!(open.iter().all(|index| delete(&client, *index)));
-    each_is_wholly_there_or_wholly_gone(&server, &wanted);
+    each_is_wholly_there_or_wholly_gone(server, &wanted);
 
     // And the rest, with a start in between that is killed before it is one.
-    let rest: Vec<usize> = (0..COUNT).filter(|index| index % 2 == 1).collect();
-    let done = until_killed(&mut server, &rest, 30, delete);
+    let rest: Vec<usize> = (0..count).filter(|index| index % 2 == 1).collect();
+    let done = until_killed(server, &rest, part(30), delete);
     println!("{} were acknowledged before the last kill", done.len());
     server.start_and_kill(Duration::from_millis(150));
     server.restart();
     let client = server.client();
     assert!(rest.iter().all(|index| delete(&client, *index)));
     wanted.clear();
-    each_is_wholly_there_or_wholly_gone(&server, &wanted);
+    each_is_wholly_there_or_wholly_gone(server, &wanted);
 }

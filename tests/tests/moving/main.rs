@@ -27,6 +27,8 @@ use several::Stores;
 const OBJECTS: u64 = 10_000;
 /// The stores, in an order in which every one follows every other.
 const ROUND: [&str; 6] = ["pg", "default", "etcd", "pg", "etcd", "default"];
+/// The same for moves that are killed, and with databases of this machine.
+const KILLED: [&str; 6] = ["pg", "dedicated", "default", "dedicated", "etcd", "default"];
 
 /// All six ways between the three engines, by the command line, while clients write.
 #[test]
@@ -47,6 +49,21 @@ fn between_all_stores_under_load() {
     load.finish(&server);
 }
 
+/// To a database of its own on this machine and back, which needs no other server.
+#[test]
+fn to_a_database_of_its_own_and_back_under_load() {
+    let rng = &mut seeded();
+    let server = Server::start_on(Engine::Embedded);
+    let mut load = Load::begin(&server, 1_000, rng);
+    load.write_while(|plane| {
+        for store in ["dedicated", "default", "dedicated"] {
+            println!("{}", plane.move_by_command_line(&server, store).trim_end());
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    });
+    load.finish(&server);
+}
+
 /// `kill -9` of the server at any moment of a move: it is called off or finished, and made in the end.
 #[test]
 fn a_move_that_is_killed_is_settled() {
@@ -56,7 +73,7 @@ fn a_move_that_is_killed_is_settled() {
     let mut server = stores.server(Engine::Embedded);
     let mut load = Load::begin(&server, 1_000, rng);
     load.write_while(|plane| {
-        for (kill, store) in ROUND.iter().cycle().take(kills).enumerate() {
+        for (kill, store) in KILLED.iter().cycle().take(kills).enumerate() {
             plane.ask_to_move(&server, store);
             std::thread::sleep(Duration::from_millis(rng.random_range(0..1_200)));
             server.kill();

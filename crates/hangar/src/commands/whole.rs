@@ -135,12 +135,13 @@ async fn fork(session: &Session, fork: Fork) -> anyhow::Result<()> {
         "metadata": {"name": fork.name},
         "spec": {"type": type_of(&source), "source": copied},
     });
-    let store = fork.store.as_deref().or(source["spec"]["store"].as_str());
-    if let Some(store) = store {
-        object["spec"]["store"] = store.into();
+    for kept in ["store", "backend", "quota"] {
+        if let Some(value) = source["spec"].get(kept) {
+            object["spec"][kept] = value.clone();
+        }
     }
-    if let Some(quota) = source["spec"].get("quota") {
-        object["spec"]["quota"] = quota.clone();
+    if let Some(store) = fork.store {
+        object["spec"]["store"] = store.into();
     }
     create::create_object(session, &fork.name, &object, &fork.entering.into()).await
 }

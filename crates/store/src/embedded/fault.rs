@@ -26,7 +26,7 @@ impl From<rusqlite::Error> for Fault {
 }
 
 /// Trouble of the disk may pass; a damaged file does not.
-pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
+pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
     let what = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => "the disk is full",
         Some(ErrorCode::ReadOnly) => "the data directory cannot be written",

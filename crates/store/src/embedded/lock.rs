@@ -7,11 +7,11 @@ use std::path::Path;
 use super::OpenError;
 
 /// Held for as long as the store is open; the operating system lets it go when the process ends, however it ends.
-pub(super) struct DirectoryLock(#[expect(dead_code, reason = "the open file is the lock")] File);
+pub(crate) struct DirectoryLock(#[expect(dead_code, reason = "the open file is the lock")] File);
 
 const FILE: &str = "lock";
 
-pub(super) fn take(directory: &Path) -> Result<DirectoryLock, OpenError> {
+pub(crate) fn take(directory: &Path) -> Result<DirectoryLock, OpenError> {
     let failed = |source| OpenError::Directory { directory: directory.to_owned(), source };
     std::fs::create_dir_all(directory).map_err(failed)?;
     let mut file = OpenOptions::new()

@@ -109,12 +109,16 @@ pub(super) struct Setup {
     pub hub: Arc<Hub>,
     pub housekeeper: Housekeeper,
     pub retention: Retention,
+    /// The id of the first tenant; later ones follow.
+    pub first: TenantId,
 }
 
 pub(super) fn start(setup: Setup) -> rusqlite::Result<(Writer, std::thread::JoinHandle<()>)> {
     let (send, receive) = mpsc::channel(WAITING);
+    let mut counters = Counters::load(&setup.connection)?;
+    counters.tenant = counters.tenant.max(setup.first.0.saturating_sub(1));
     let mut desk = Desk {
-        counters: Counters::load(&setup.connection)?,
+        counters,
         copies: VecDeque::new(),
         removals: VecDeque::new(),
         compactions: VecDeque::new(),

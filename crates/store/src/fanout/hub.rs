@@ -10,9 +10,13 @@ use tokio::sync::Notify;
 
 use crate::{Event, Revision, Scope, TenantId};
 
+/// Told of all that is published.
+pub(crate) type Relay = Box<dyn Fn(&[Arc<Event>]) + Send + Sync>;
+
 /// Where commits are published and watches are woken.
 pub struct Hub {
     state: Mutex<State>,
+    relay: Option<Relay>,
     /// How often watches have been woken to tell progress: one clock for all.
     beats: AtomicU64,
     closed: AtomicBool,
@@ -80,8 +84,14 @@ fn weight(event: &Event) -> usize {
 impl Hub {
     /// `limit` is how many bytes of events all channels keep together.
     pub fn new(limit: usize) -> Arc<Hub> {
+        Hub::with_relay(limit, None)
+    }
+
+    /// One that also tells somebody else of every commit, before whoever waits for it is answered.
+    pub(crate) fn with_relay(limit: usize, relay: Option<Relay>) -> Arc<Hub> {
         Arc::new(Hub {
             state: Mutex::default(),
+            relay,
             beats: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             limit,
@@ -90,6 +100,9 @@ impl Hub {
 
     /// Called by the one who commits, in the order of commits, after each commit.
     pub fn publish(&self, events: &[Arc<Event>], revisions: &[(TenantId, Revision)], deleted: &[TenantId]) {
+        if let Some(relay) = &self.relay {
+            relay(events);
+        }
         let mut to_wake = Vec::new();
         {
             let mut state = self.state.lock();

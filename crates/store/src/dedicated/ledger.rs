@@ -1,0 +1,245 @@
+//! Who there is. Small, and written only when a tenant comes, goes, or has its record changed.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+
+use crate::codec::{integer, number};
+use crate::embedded::{OpenError, store_error};
+use crate::{Position, StoreError, Tenant, TenantId};
+
+const FILE: &str = "ledger.db";
+const VERSION: i64 = 1;
+
+/// Ids are not used again, so that nobody takes a new tenant for an old one.
+const TABLES: &str = "
+CREATE TABLE room (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL,
+    record BLOB NOT NULL,
+    state INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX room_name ON room (name) WHERE state IN (1, 2);
+CREATE INDEX room_unfinished ON room (id) WHERE state IN (0, 3);
+-- Where the trail ended, and whether it was closed there.
+CREATE TABLE trail (position INTEGER NOT NULL, closed INTEGER NOT NULL);
+INSERT INTO trail VALUES (0, 1);
+";
+
+/// How far a tenant is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Its directory is being filled; nobody knows it yet.
+    Making = 0,
+    /// It has no directory yet, and nothing in it.
+    Bare = 1,
+    /// It lives in its directory.
+    Housed = 2,
+    /// It is gone; its directory goes too.
+    Going = 3,
+}
+
+/// Positions of one run of the store lie between two multiples of this.
+const RUN: u64 = 1 << 40;
+
+pub(super) struct Ledger {
+    /// Of its own, so that no reader waits for the disk.
+    reading: Mutex<Option<Connection>>,
+    writing: Mutex<Option<Connection>>,
+}
+
+fn unusable(file: PathBuf, error: rusqlite::Error) -> OpenError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            OpenError::Corrupt { file, why: error.to_string() }
+        }
+        _ => OpenError::Database { file, why: error.to_string() },
+    }
+}
+
+fn connect(file: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(file)?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "cache_size", -256)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    Ok(connection)
+}
+
+impl Ledger {
+    /// With the position that the trail goes on from: where it was closed, or beyond all that were used before it was not.
+    pub(super) fn open(directory: &Path) -> Result<(Ledger, Position), OpenError> {
+        let file = directory.join(FILE);
+        let open = || -> rusqlite::Result<(Connection, Connection, i64, Position)> {
+            let writing = connect(&file)?;
+            let version = writing.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))?;
+            if version == 0 {
+                writing
+                    .execute_batch(&format!("BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;"))?;
+            } else if version != VERSION {
+                return Ok((connect(&file)?, writing, version, Position(0)));
+            }
+            let trail = |row: &Row<'_>| Ok((number(row.get(0)?), row.get::<_, bool>(1)?));
+            let (position, closed) = writing.query_row("SELECT position, closed FROM trail", [], trail)?;
+            let begin = if closed { position } else { (position / RUN + 1) * RUN };
+            writing.execute("UPDATE trail SET position = ?1, closed = 0", [integer(begin)])?;
+            Ok((connect(&file)?, writing, VERSION, Position(begin)))
+        };
+        let (reading, writing, found, begin) = open().map_err(|error| unusable(file.clone(), error))?;
+        if found != VERSION {
+            return Err(OpenError::Version { file, found, known: VERSION });
+        }
+        Ok((Ledger { reading: Mutex::new(Some(reading)), writing: Mutex::new(Some(writing)) }, begin))
+    }
+
+    fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let connection = self.reading.lock();
+        work(connection.as_ref().ok_or_else(super::rooms::closed)?).map_err(store_error)
+    }
+
+    /// Waits for the disk.
+    fn write<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let connection = self.writing.lock();
+        work(connection.as_ref().ok_or_else(super::rooms::closed)?).map_err(store_error)
+    }
+
+    /// A change that makes a name known.
+    fn naming(
+        &self,
+        name: &str,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<usize>,
+    ) -> Result<TenantId, StoreError> {
+        let done = self.write(|connection| match work(connection) {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => Ok(None),
+            done => done.map(|_| Some(TenantId(number(connection.last_insert_rowid())))),
+        })?;
+        done.ok_or_else(|| StoreError::TenantExists { name: name.into() })
+    }
+
+    pub(super) fn named(&self, name: &str) -> Result<Option<Tenant>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached("SELECT id, name, record FROM room WHERE name = ?1 AND state IN (1, 2)")?
+                .query_row([name], tenant)
+                .optional()
+        })
+    }
+
+    pub(super) fn by_id(&self, id: TenantId) -> Result<Option<(Tenant, State)>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached("SELECT id, name, record, state FROM room WHERE id = ?1 AND state IN (1, 2)")?
+                .query_row([integer(id.0)], |row| {
+                    let bare = row.get::<_, i64>(3)? == State::Bare as i64;
+                    Ok((tenant(row)?, if bare { State::Bare } else { State::Housed }))
+                })
+                .optional()
+        })
+    }
+
+    /// In the order of names.
+    pub(super) fn page(&self, after: Option<&str>, limit: usize) -> Result<Vec<Tenant>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT id, name, record FROM room WHERE state IN (1, 2) AND name > ?1 ORDER BY name LIMIT ?2",
+                )?
+                .query_map(params![after.unwrap_or_default(), limit_of(limit)], tenant)?
+                .collect()
+        })
+    }
+
+    /// What was being made or removed when the store ended.
+    pub(super) fn unfinished(&self) -> Result<Vec<TenantId>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare("SELECT id FROM room WHERE state IN (0, 3)")?
+                .query_map([], |row| Ok(TenantId(number(row.get(0)?))))?
+                .collect()
+        })
+    }
+
+    /// A tenant with nothing in it.
+    pub(super) fn enter(&self, name: &str, record: &Bytes) -> Result<TenantId, StoreError> {
+        self.naming(name, |connection| {
+            let row = params![name, record.as_ref(), State::Bare as i64];
+            connection.execute("INSERT INTO room (name, record, state) VALUES (?1, ?2, ?3)", row)
+        })
+    }
+
+    /// A tenant that nobody knows before it is published.
+    pub(super) fn begin(&self, name: &str) -> Result<TenantId, StoreError> {
+        self.naming(name, |connection| {
+            let row = params![name, State::Making as i64];
+            connection.execute("INSERT INTO room (name, record, state) VALUES (?1, x'', ?2)", row)
+        })
+    }
+
+    pub(super) fn publish(&self, id: TenantId, name: &str, record: &Bytes) -> Result<(), StoreError> {
+        let published = self.naming(name, |connection| {
+            let row = params![integer(id.0), record.as_ref(), State::Housed as i64];
+            connection.execute("UPDATE room SET record = ?2, state = ?3 WHERE id = ?1", row)
+        });
+        published.map(drop)
+    }
+
+    /// One that had no directory has one.
+    pub(super) fn housed(&self, id: TenantId) -> Result<(), StoreError> {
+        self.change("UPDATE room SET state = ?2 WHERE id = ?1 AND state = 1", id, State::Housed).map(drop)
+    }
+
+    pub(super) fn update(&self, id: TenantId, record: &Bytes) -> Result<(), StoreError> {
+        let changed = self.write(|connection| {
+            let row = params![integer(id.0), record.as_ref()];
+            connection.execute("UPDATE room SET record = ?2 WHERE id = ?1 AND state IN (1, 2)", row)
+        })?;
+        if changed == 0 { Err(StoreError::NoTenant) } else { Ok(()) }
+    }
+
+    /// From now on it is nobody's.
+    pub(super) fn leave(&self, id: TenantId) -> Result<(), StoreError> {
+        let sql = "UPDATE room SET state = ?2 WHERE id = ?1 AND state IN (1, 2)";
+        match self.change(sql, id, State::Going)? {
+            0 => Err(StoreError::NoTenant),
+            _ => Ok(()),
+        }
+    }
+
+    /// Its directory is gone.
+    pub(super) fn forget(&self, id: TenantId) -> Result<(), StoreError> {
+        let sql = "DELETE FROM room WHERE id = ?1 AND state IN (0, 3)";
+        self.write(|connection| connection.execute(sql, [integer(id.0)])).map(drop)
+    }
+
+    fn change(&self, sql: &str, id: TenantId, to: State) -> Result<usize, StoreError> {
+        self.write(|connection| connection.execute(sql, [integer(id.0), to as i64]))
+    }
+
+    /// Ends it, with where the trail is: whoever has followed to there has missed nothing.
+    pub(super) fn close(&self, trail: Position) {
+        self.reading.lock().take();
+        if let Some(connection) = self.writing.lock().take()
+            && let Err(error) =
+                connection.execute("UPDATE trail SET position = ?1, closed = 1", [integer(trail.0)])
+        {
+            tracing::warn!(%error, "where changes ended could not be noted; all will be looked at");
+        }
+    }
+}
+
+fn tenant(row: &Row<'_>) -> rusqlite::Result<Tenant> {
+    let name: String = row.get(1)?;
+    Ok(Tenant {
+        id: TenantId(number(row.get(0)?)),
+        name: name.into(),
+        record: row.get::<_, Vec<u8>>(2)?.into(),
+    })
+}
+
+/// 0 is none.
+fn limit_of(limit: usize) -> i64 {
+    if limit == 0 { -1 } else { i64::try_from(limit).unwrap_or(-1) }
+}
