@@ -54,7 +54,7 @@ fn flags_of_create_reach_the_object() {
             "create 1a --type vcluster",
             "must consist of lower case alphanumeric characters or '-', start with",
         ),
-        ("create kube", "the name is taken"),
+        ("create kube", "metadata.name: Invalid value: \"object\": the name is taken"),
         ("create small --isolation process --memory-limit 1Mi", "must be a size of at least 64Mi"),
         (
             "create shared --isolation shared --memory-limit 512Mi",

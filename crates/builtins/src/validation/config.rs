@@ -63,7 +63,7 @@ pub(crate) fn config_map(config: &Value) -> ErrorList {
             size += decoded(value.value).map_or(0, |bytes| bytes.len());
         }
         if size > MAX_DATA {
-            config.report(Error::too_long(&Path::root(), MAX_DATA));
+            config.report(Error::too_long(&Path::root().key(""), MAX_DATA));
         }
     })
 }

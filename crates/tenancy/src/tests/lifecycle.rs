@@ -154,9 +154,13 @@ async fn what_cannot_be_is_refused() {
     for (name, spec, expected) in [
         ("a.b", json!({"type": "k8s"}), "without dots"),
         (&*long, json!({"type": "k8s"}), "at most 56 characters"),
-        ("1a", json!({"type": "k8s"}), "must begin with a letter"),
+        (
+            "1a",
+            json!({"type": "k8s"}),
+            "is invalid: metadata.name: Invalid value: \"object\": the name must begin with a letter",
+        ),
         ("1a", json!({"type": "vcluster"}), "must begin with a letter"),
-        ("kube", json!({"type": "k8s"}), "the name is taken"),
+        ("kube", json!({"type": "k8s"}), "metadata.name: Invalid value: \"object\": the name is taken"),
         ("kubeflex", json!({"type": "host"}), "the name is taken"),
         (
             "a",

@@ -24,7 +24,7 @@ fn configuration() {
         "",
         "ConfigMap",
         json!({"data": {"a": "x".repeat((1 << 20) + 1)}}),
-        &["<nil>: Too long: may not be more than 1048576 bytes"],
+        &["[]: Too long: may not be more than 1048576 bytes"],
     );
     check("", "Secret", json!({"stringData": {"a": "b"}}), &[]);
     check(
