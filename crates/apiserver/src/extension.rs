@@ -16,6 +16,8 @@ pub struct Needed {
     pub verb: &'static str,
     pub group: &'static str,
     pub resource: &'static str,
+    /// Empty for what is in none.
+    pub namespace: String,
     pub name: String,
 }
 
@@ -27,8 +29,8 @@ pub trait Extension: Send + Sync {
 
     /// What else somebody must be allowed to do who writes this object into the hosting control plane. `kind` is the
     /// storage type; `old` is what stands there.
-    fn needs(&self, kind: &str, object: &Value, old: Option<&Value>) -> Option<Needed> {
+    fn needs(&self, kind: &str, object: &Value, old: Option<&Value>) -> Vec<Needed> {
         let _ = (kind, object, old);
-        None
+        Vec::new()
     }
 }

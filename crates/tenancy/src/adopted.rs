@@ -185,6 +185,14 @@ async fn adopt(context: &Context, plane: &Plane, status: &mut Value) -> Result<(
     let Some(secret) = context.get("secrets", namespace, name).await? else {
         return Err(SyncError::Waiting(format!("waiting for the bootstrap secret {namespace}/{name}")));
     };
+    if let Some(owner) = meta::owner_references(&secret).iter().find(|owner| owner["controller"] == true) {
+        let why = format!(
+            "spec.bootstrapSecretRef: the Secret {namespace}/{name} is that of {} {}, and is not thrown away",
+            owner["kind"].as_str().unwrap_or_default(),
+            owner["name"]
+        );
+        return Err(SyncError::Host(HostError::Refused(why)));
+    }
     let Some(text) = kubeconfig::secret_value(&secret, key) else {
         return Err(SyncError::Waiting(format!(
             "the bootstrap secret {namespace}/{name} has no key {key:?}"
@@ -209,10 +217,20 @@ async fn adopt(context: &Context, plane: &Plane, status: &mut Value) -> Result<(
     token.record(status);
     status["endpoint"] = endpoint(&written).into();
     conditions::set(status, &Condition::new("Reachable", true, "Answered", ""), context.now);
-    // It may do everything there for ever, and is not needed any more.
-    let place = Place::new("v1", "secrets", namespace, name);
-    api::delete(context.client(), &place, Some(meta::uid(&secret))).await?;
+    throw_away(context, &secret, key).await?;
     Ok(())
+}
+
+/// It may do everything there for ever, and is not needed any more. What else is in the Secret is somebody's own.
+async fn throw_away(context: &Context, secret: &Value, key: &str) -> Result<(), Error> {
+    let place = Place::new("v1", "secrets", meta::namespace(secret), meta::name(secret));
+    if secret["data"].as_object().is_none_or(|data| data.len() <= 1) {
+        return api::delete(context.client(), &place, Some(meta::uid(secret))).await.map(drop);
+    }
+    // The version guards it: what was put there meanwhile is another one.
+    let mut patch = json!({"metadata": {"resourceVersion": meta::resource_version(secret)}, "data": {}});
+    patch["data"][key] = Value::Null;
+    api::merge(context.client(), &place, "", &patch).await.map(drop)
 }
 
 async fn renew(

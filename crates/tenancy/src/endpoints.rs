@@ -222,16 +222,32 @@ impl Extension for Endpoints {
         }
     }
 
-    /// A copy shows all that the original has, so that it takes more than to see that there is an original.
-    fn needs(&self, kind: &str, object: &Value, old: Option<&Value>) -> Option<Needed> {
-        let source = |object: &Value| object.pointer("/spec/source").cloned();
-        let wanted = source(object).filter(|_| kind == names::CONTROL_PLANES)?;
-        if old.and_then(source).as_ref() == Some(&wanted) {
-            return None;
-        }
-        let name = wanted["controlPlane"].as_str().unwrap_or_default().to_owned();
-        Some(Needed { verb: "fork", group: names::GROUP, resource: "controlplanes", name })
+    fn needs(&self, kind: &str, object: &Value, old: Option<&Value>) -> Vec<Needed> {
+        if kind == names::CONTROL_PLANES { needed(object, old) } else { Vec::new() }
     }
+}
+
+/// What a control plane is made of is looked at for whoever asks for it, who has to be allowed to look.
+fn needed(object: &Value, old: Option<&Value>) -> Vec<Needed> {
+    let new = |field: &str| {
+        let wanted = object.pointer(field)?;
+        (old.and_then(|old| old.pointer(field)) != Some(wanted)).then_some(wanted)
+    };
+    let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
+    let mut needed = Vec::new();
+    // A copy shows all that the original has, so that it takes more than to see that there is an original.
+    if let Some(source) = new("/spec/source") {
+        let (namespace, name) = (String::new(), text(source, "controlPlane"));
+        needed.push(Needed { verb: "fork", group: names::GROUP, resource: "controlplanes", namespace, name });
+    }
+    // A kubeconfig is used, and then thrown away.
+    if let Some(bootstrap) = new("/spec/bootstrapSecretRef") {
+        needed.extend(["get", "delete"].map(|verb| {
+            let (namespace, name) = (text(bootstrap, "namespace"), text(bootstrap, "name"));
+            Needed { verb, group: "", resource: "secrets", namespace, name }
+        }));
+    }
+    needed
 }
 
 fn no_backup(error: StoreError) -> Failure {

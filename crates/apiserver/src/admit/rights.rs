@@ -39,15 +39,18 @@ pub async fn validate(call: &Call, object: &Value, change: Change<'_>) -> Result
     }
 }
 
-/// What is built on top of the server may ask for a right beside the one to write.
+/// What is built on top of the server may ask for rights beside the one to write.
 async fn further(call: &Call, object: &Value, change: Change<'_>) -> Result<(), Failure> {
     let Some(extension) = call.engine.extension.get().filter(|_| change.is_main()) else { return Ok(()) };
     if call.plane.name != call.engine.config.hosting {
         return Ok(());
     }
-    let Some(needed) = extension.needs(&call.row.storage_kind, object, change.old()) else { return Ok(()) };
-    let attributes = Attributes::resource(needed.verb, needed.group, needed.resource).name(&needed.name);
-    crate::stations::authorize::check(&call.engine, &call.plane, &call.user, &attributes).await
+    for needed in extension.needs(&call.row.storage_kind, object, change.old()) {
+        let attributes = Attributes::resource(needed.verb, needed.group, needed.resource);
+        let attributes = attributes.namespace(&needed.namespace).name(&needed.name);
+        crate::stations::authorize::check(&call.engine, &call.plane, &call.user, &attributes).await?;
+    }
+    Ok(())
 }
 
 /// A request for a certificate may not ask for a group that nobody can be taken out of again.

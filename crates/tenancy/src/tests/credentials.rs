@@ -118,6 +118,51 @@ async fn a_copy_takes_the_right_to_copy() {
     f.close().await;
 }
 
+/// Nobody gets at a cluster by naming a Secret that only others may read.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_names_a_bootstrap_secret_may_read_and_delete_it() {
+    let f = Fixture::new().await;
+    let jane = f.user("jane");
+    let rules = |verbs: &[&str]| {
+        json!([
+            {"apiGroups": [names::GROUP], "resources": ["controlplanes"], "verbs": ["get", "create", "patch"]},
+            {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["theirs"], "verbs": verbs},
+        ])
+    };
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "jane"},
+        "rules": rules(&["get"]),
+    });
+    f.create(role).await;
+    f.create(json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "jane"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "jane"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}],
+    }))
+    .await;
+    let external = |name: &str, secret: &str| {
+        let bootstrap = json!({"namespace": "default", "name": secret, "inClusterKey": "k"});
+        plane(name, json!({"type": "external", "bootstrapSecretRef": bootstrap}))
+    };
+    let create = async |name: &str, secret: &str| {
+        let refused = api::create(&jane, &crate::operator::place(name), &external(name, secret)).await.err();
+        refused.map(|refused| (refused.code(), refused.to_string()))
+    };
+    for (secret, verb) in [("theirs", "delete"), ("others", "get")] {
+        let (code, why) = create("ext", secret).await.unwrap();
+        assert_eq!(code, Some(403));
+        assert!(why.contains(&format!("cannot {verb} resource \"secrets\"")), "{why}");
+    }
+    let place = Place::new("rbac.authorization.k8s.io/v1", "clusterroles", "", "jane");
+    api::merge(&f.client, &place, "", &json!({"rules": rules(&["get", "delete"])})).await.unwrap();
+    assert_eq!(create("ext", "theirs").await, None);
+    // Nor later.
+    let patch = json!({"spec": {"bootstrapSecretRef": {"name": "others"}}});
+    let refused = api::merge(&jane, &crate::operator::place("ext"), "", &patch).await.unwrap_err();
+    assert_eq!(refused.code(), Some(403), "{refused}");
+    f.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn moments_have_revisions() {
     let f = Fixture::new().await;

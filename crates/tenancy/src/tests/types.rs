@@ -318,6 +318,58 @@ async fn a_bootstrap_kubeconfig_runs_no_program_and_reads_no_file() {
     f.close().await;
 }
 
+/// What is somebody else's is not told, and stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bootstrap_secret_is_a_kubeconfig_and_nobodys() {
+    let f = Fixture::new().await;
+    f.create_plane("elsewhere", json!({"type": "k8s"})).await;
+    f.until_ready("elsewhere").await;
+    let reference = |namespace: &str, name: &str, key: &str| {
+        let bootstrap = json!({"namespace": namespace, "name": name, "inClusterKey": key});
+        json!({"type": "external", "bootstrapSecretRef": bootstrap})
+    };
+    f.create(json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine", "namespace": "default"},
+        "stringData": {"password": "hunter2", "list": "[hunter2]", "map": "clusters: hunter2"},
+    }))
+    .await;
+    for (index, (spec, expected)) in [
+        (reference("default", "mine", "password"), "the kubeconfig cannot be read: it is none"),
+        (reference("default", "mine", "list"), "the kubeconfig cannot be read: it is none"),
+        (reference("default", "mine", "map"), "the kubeconfig cannot be read: it is none"),
+        (
+            reference("elsewhere-system", "admin-kubeconfig", "kubeconfig"),
+            "spec.bootstrapSecretRef: the Secret elsewhere-system/admin-kubeconfig is that of ControlPlane \"elsewhere\"",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("ext{index}");
+        f.create_plane(&name, spec).await;
+        let found = f.until_condition(&name, "Refused", "True", "NeedsChange").await;
+        assert!(found["message"].as_str().unwrap().starts_with(expected), "{found}");
+        let told = format!("{} {:?}", f.plane(&name).await.unwrap(), f.events(&name).await);
+        assert!(!told.contains("hunter2"), "{told}");
+        f.delete_plane(&name).await;
+        f.until_gone(&name).await;
+    }
+    let kept = f.get("v1", "secrets", "default", "mine").await.unwrap();
+    assert_eq!(kept["data"].as_object().unwrap().len(), 3);
+    assert!(f.get("v1", "secrets", "elsewhere-system", "admin-kubeconfig").await.is_some());
+
+    // Beside other things it goes alone.
+    let admin = f.get("v1", "secrets", "elsewhere-system", "admin-kubeconfig").await.unwrap();
+    let place = Place::new("v1", "secrets", "default", "mine");
+    let patch = json!({"data": {"config": admin["data"]["kubeconfig"]}});
+    api::merge(&f.client, &place, "", &patch).await.unwrap();
+    f.create_plane("ext", reference("default", "mine", "config")).await;
+    f.until_ready("ext").await;
+    let left = f.get("v1", "secrets", "default", "mine").await.unwrap();
+    assert_eq!(left["data"], kept["data"]);
+    f.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_cannot_be_reached_is_named_with_the_cause() {
     let f = Fixture::new().await;
