@@ -90,6 +90,24 @@ impl Wanted {
     }
 }
 
+/// What PostgreSQL's own clients would find here, too.
+fn surroundings() -> store_postgres::Surroundings {
+    let path = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let passfile = path("PGPASSFILE").or_else(|| Some(path("HOME")?.join(".pgpass")));
+    store_postgres::Surroundings { user: own_name(), passfile }
+}
+
+/// Of whoever runs this process, where the machine itself knows.
+fn own_name() -> Option<String> {
+    let own = rustix::process::geteuid().as_raw();
+    let accounts = std::fs::read_to_string("/etc/passwd").ok()?;
+    accounts.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, _, id, ..] = fields.as_slice() else { return None };
+        (id.parse() == Ok(own)).then(|| (*name).to_owned())
+    })
+}
+
 /// Opens a store and makes it if it is not there.
 async fn open_engine(place: &Place) -> anyhow::Result<Arc<dyn Store>> {
     match place {
@@ -102,7 +120,10 @@ async fn open_engine(place: &Place) -> anyhow::Result<Arc<dyn Store>> {
             Ok(Arc::new(store::Dedicated::open(dir, store::dedicated::Options::default())?))
         }
         Place::Postgres { address, schema } => {
-            let mut options = store_postgres::Options::default();
+            let mut options = store_postgres::Options {
+                surroundings: surroundings(),
+                ..store_postgres::Options::default()
+            };
             if let Some(schema) = schema {
                 options.schema.clone_from(schema);
             }

@@ -44,6 +44,41 @@ pub(crate) struct TlsOptions {
     pub authorities: Option<PathBuf>,
     /// PEM of our own certificate and key.
     pub identity: Option<(PathBuf, PathBuf)>,
+    pub versions: Versions,
+}
+
+/// The oldest and the newest TLS that is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Versions {
+    pub oldest: Version,
+    pub newest: Version,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Version {
+    /// And whatever is older, which nobody speaks any more.
+    Tls12,
+    Tls13,
+}
+
+impl Version {
+    fn read(option: &'static str, value: String) -> Result<Version, AddressError> {
+        match value.as_str() {
+            "TLSv1.3" => Ok(Version::Tls13),
+            "TLSv1.2" => Ok(Version::Tls12),
+            "TLSv1" | "TLSv1.1" if option == "ssl_min_protocol_version" => Ok(Version::Tls12),
+            _ => Err(AddressError::Value { option, value, known: "TLSv1.2, TLSv1.3" }),
+        }
+    }
+}
+
+/// What PostgreSQL's own clients find around them where an address does not say it, as far as it is to be used.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// Who runs this process.
+    pub user: Option<String>,
+    /// Where passwords may be. One that is not there, or that others may read, is passed over.
+    pub passfile: Option<PathBuf>,
 }
 
 pub(crate) struct Address {
@@ -51,8 +86,22 @@ pub(crate) struct Address {
     pub tls: TlsOptions,
     /// Where passwords are, if the address has none.
     pub passfile: Option<PathBuf>,
+    /// How many connections there may be at most.
+    pub connections: Option<usize>,
 }
 
+/// Options that the driver does not know, or that mean something else to us.
+const OURS: [&str; 9] = [
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "ssl_min_protocol_version",
+    "ssl_max_protocol_version",
+    "passfile",
+    "target_session_attrs",
+    "pool_max_conns",
+];
 /// Options of other clients that change nothing here.
 const WITHOUT_EFFECT: [&str; 6] =
     ["fallback_application_name", "client_encoding", "gssencmode", "krbsrvname", "sslcompression", "sslsni"];
@@ -76,14 +125,24 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(3);
 /// After this long without a word, the other side is asked whether it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
+/// Connections that are not for reads: one each that writes, listens, compacts and makes changes under a lease, and two that copy.
+pub(crate) const NOT_FOR_READS: usize = 6;
+
+/// An address that says everything itself.
 pub(crate) fn parse(address: &str) -> Result<Address, AddressError> {
+    parse_in(address, &Surroundings::default())
+}
+
+pub(crate) fn parse_in(address: &str, surroundings: &Surroundings) -> Result<Address, AddressError> {
     let (kept, taken) = if address.starts_with("postgres://") || address.starts_with("postgresql://") {
         split_url(address)?
     } else {
         split_words(address)?
     };
-    let mut tls = TlsOptions { verify: Verify::Nothing, authorities: None, identity: None };
+    let versions = Versions { oldest: Version::Tls12, newest: Version::Tls13 };
+    let mut tls = TlsOptions { verify: Verify::Nothing, authorities: None, identity: None, versions };
     let (mut mode, mut certificate, mut key, mut passfile) = (None, None, None, None);
+    let mut connections = None;
     for (option, value) in taken {
         match option.as_str() {
             "sslmode" => mode = Some(value),
@@ -94,6 +153,19 @@ pub(crate) fn parse(address: &str) -> Result<Address, AddressError> {
             "sslcert" => certificate = Some(PathBuf::from(value)),
             "sslkey" => key = Some(PathBuf::from(value)),
             "passfile" => passfile = Some(PathBuf::from(value)),
+            "ssl_min_protocol_version" => {
+                tls.versions.oldest = Version::read("ssl_min_protocol_version", value)?;
+            }
+            "ssl_max_protocol_version" => {
+                tls.versions.newest = Version::read("ssl_max_protocol_version", value)?;
+            }
+            "pool_max_conns" => match value.parse() {
+                Ok(number) if number > NOT_FOR_READS => connections = Some(number),
+                _ => {
+                    let known = "a number from 7 on: six of them are not for reads";
+                    return Err(AddressError::Value { option: "pool_max_conns", value, known });
+                }
+            },
             // Whatever is asked for, a store is for writing; what forbids that cannot be meant.
             "target_session_attrs" if ["any", "read-write", "primary"].contains(&value.as_str()) => {}
             "target_session_attrs" => {
@@ -103,6 +175,10 @@ pub(crate) fn parse(address: &str) -> Result<Address, AddressError> {
             option if WITHOUT_EFFECT.contains(&option) => {}
             option => return Err(AddressError::Unsupported(option.into())),
         }
+    }
+    if tls.versions.oldest > tls.versions.newest {
+        let why = "ssl_min_protocol_version is newer than ssl_max_protocol_version";
+        return Err(AddressError::Unreadable(why.into()));
     }
     tls.identity = match (certificate, key) {
         (Some(certificate), Some(key)) => Some((certificate, key)),
@@ -142,7 +218,7 @@ pub(crate) fn parse(address: &str) -> Result<Address, AddressError> {
         return Err(AddressError::Unreadable(why.into()));
     }
     if config.get_user().is_none() {
-        return Err(AddressError::NoUser);
+        config.user(surroundings.user.as_deref().ok_or(AddressError::NoUser)?);
     }
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(CONNECT_TIMEOUT);
@@ -159,15 +235,13 @@ pub(crate) fn parse(address: &str) -> Result<Address, AddressError> {
     }
     // Of several hosts, the one that can be written.
     config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-    Ok(Address { config, tls, passfile })
+    Ok(Address { config, tls, passfile, connections })
 }
 
 type Taken = Vec<(String, String)>;
 
 fn ours(option: &str) -> bool {
-    ["sslmode", "sslrootcert", "sslcert", "sslkey", "passfile", "target_session_attrs"].contains(&option)
-        || WITHOUT_EFFECT.contains(&option)
-        || UNSUPPORTED.contains(&option)
+    OURS.contains(&option) || WITHOUT_EFFECT.contains(&option) || UNSUPPORTED.contains(&option)
 }
 
 fn split_url(address: &str) -> Result<(String, Taken), AddressError> {
@@ -306,6 +380,53 @@ mod tests {
     fn files_are_found() {
         let read = parse("host=h user=u sslrootcert=/r sslcert=/c sslkey=/k sslmode=verify-full").unwrap();
         let identity = Some(("/c".into(), "/k".into()));
-        assert_eq!(read.tls, TlsOptions { verify: Verify::Name, authorities: Some("/r".into()), identity });
+        let versions = Versions { oldest: Version::Tls12, newest: Version::Tls13 };
+        let authorities = Some("/r".into());
+        assert_eq!(read.tls, TlsOptions { verify: Verify::Name, authorities, identity, versions });
+    }
+
+    #[test]
+    fn the_user_is_whoever_runs_it_unless_said() {
+        let around = Surroundings { user: Some("me".into()), passfile: None };
+        for (address, expected) in [
+            ("postgres://h/d", "me"),
+            ("host=h dbname=d", "me"),
+            ("postgres://u@h/d", "u"),
+            ("host=h user=u dbname=d", "u"),
+        ] {
+            assert_eq!(parse_in(address, &around).unwrap().config.get_user(), Some(expected), "{address}");
+        }
+        assert_eq!(parse("postgres://h/d").err(), Some(AddressError::NoUser));
+    }
+
+    #[test]
+    fn versions_of_tls() {
+        let check = |options: &str, expected: Result<(Version, Version), &str>| {
+            let read = parse(&format!("host=h user=u {options}"));
+            let read = read.map(|read| (read.tls.versions.oldest, read.tls.versions.newest));
+            match (read, expected) {
+                (Ok(read), Ok(expected)) => assert_eq!(read, expected, "{options}"),
+                (Err(error), Err(why)) => assert!(error.to_string().contains(why), "{options}: {error}"),
+                (read, _) => panic!("{options}: {read:?}"),
+            }
+        };
+        check("", Ok((Version::Tls12, Version::Tls13)));
+        check("ssl_min_protocol_version=TLSv1", Ok((Version::Tls12, Version::Tls13)));
+        check("ssl_min_protocol_version=TLSv1.3", Ok((Version::Tls13, Version::Tls13)));
+        check("ssl_max_protocol_version=TLSv1.2", Ok((Version::Tls12, Version::Tls12)));
+        check("ssl_max_protocol_version=TLSv1.1", Err("not one of TLSv1.2, TLSv1.3"));
+        check("ssl_min_protocol_version=SSLv3", Err("ssl_min_protocol_version=SSLv3"));
+        check("ssl_min_protocol_version=TLSv1.3 ssl_max_protocol_version=TLSv1.2", Err("newer"));
+    }
+
+    #[test]
+    fn the_size_of_the_pool() {
+        let read = |size: &str| parse(&format!("postgres://u@h/d?pool_max_conns={size}"));
+        assert_eq!(parse("postgres://u@h/d").unwrap().connections, None);
+        assert_eq!(read("20").unwrap().connections, Some(20));
+        for wrong in ["6", "0", "-1", "many", ""] {
+            let error = read(wrong).err().unwrap_or_else(|| panic!("{wrong:?}")).to_string();
+            assert!(error.contains("a number from 7 on"), "{error}");
+        }
     }
 }

@@ -46,6 +46,21 @@ pub(crate) fn beat(hub: Arc<Hub>, every: Duration, stop: CancellationToken) -> t
     })
 }
 
+/// How chores go: what is told once, however long it lasts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Course {
+    Well,
+    Badly,
+}
+
+impl Course {
+    /// Whether it is news how the last one went.
+    fn goes(&mut self, well: bool) -> bool {
+        let now = if well { Course::Well } else { Course::Badly };
+        std::mem::replace(self, now) != now
+    }
+}
+
 impl Chores {
     pub(crate) fn start(self) -> tokio::task::JoinHandle<()> {
         let stop = self.stop.clone();
@@ -61,18 +76,28 @@ impl Chores {
     async fn run(self) {
         let mut rounds = tokio::time::interval(self.interval);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut course = Course::Well;
         loop {
             let done = tokio::select! {
                 _ = rounds.tick() => self.round().await,
                 () = self.partitions.wanted.notified() => self.partitions.make(0).await,
                 () = self.removal.notified() => self.remove().await,
             };
-            if let Err(fault) = done {
-                let error = StoreError::from(fault);
-                tracing::warn!(%error, "a chore of the store failed; trying again later");
-                // Not again at once, whoever asks for it.
-                tokio::time::sleep(Duration::from_secs(1)).await;
+            let news = course.goes(done.is_ok());
+            let Err(fault) = done else {
+                if news {
+                    tracing::info!("the chores of the store are done again");
+                }
+                continue;
+            };
+            let error = StoreError::from(fault);
+            if news {
+                tracing::warn!(%error, "a chore of the store failed; trying again until it is done");
+            } else {
+                tracing::debug!(%error, "a chore of the store failed again");
             }
+            // Not again at once, whoever asks for it.
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
 
@@ -111,5 +136,17 @@ impl Chores {
         }
         self.readers.change(Sql::RemoveTenant, &[&id]).await?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_told_once_and_so_is_its_end() {
+        let mut course = Course::Well;
+        let told = [true, false, false, false, true, true, false].map(|well| course.goes(well));
+        assert_eq!(told, [false, true, false, false, true, false, true]);
     }
 }

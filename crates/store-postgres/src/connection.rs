@@ -12,7 +12,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Row, Statement};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::address::{Address, AddressError};
+use crate::address::{Address, AddressError, Surroundings};
 use crate::fault::{self, Fault};
 use crate::hosts::{Host, Hosts};
 use crate::passfile::Passfile;
@@ -107,14 +107,22 @@ struct Outage {
 pub(crate) type Hear = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl Connector {
-    pub(crate) fn new(address: Address, schema: &str, patience: Duration) -> Result<Connector, OpenError> {
+    pub(crate) fn new(
+        address: Address,
+        surroundings: &Surroundings,
+        schema: &str,
+        patience: Duration,
+    ) -> Result<Connector, OpenError> {
         let begins_well = schema.starts_with(|first: char| first.is_ascii_lowercase());
         let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         if !begins_well || !schema.bytes().all(letters) || schema.len() > 40 {
             return Err(OpenError::SchemaName(schema.into()));
         }
         let tls = Tls::new(&address.tls).map_err(|error| OpenError::Encryption(error.to_string()))?;
-        let passwords = address.passfile.as_deref().map(Passfile::read).transpose()?;
+        let passwords = match &address.passfile {
+            Some(named) => Some(Passfile::read(named)?),
+            None => surroundings.passfile.as_deref().and_then(Passfile::found),
+        };
         let config = address.config;
         let user = config.get_user().unwrap_or_default().to_owned();
         Ok(Connector {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio_postgres::error::SqlState;
 
-use crate::address;
+use crate::address::{self, Surroundings};
 use crate::connection::{Connector, OpenError};
 use crate::fault::Fault;
 use crate::snapshot::bytes;
@@ -52,7 +52,8 @@ const READING: Duration = Duration::from_secs(600);
 /// Reads the table at one moment, while its API server may go on.
 pub async fn read(address: &str, table: &str) -> Result<Table, KineError> {
     let quoted = quoted(table).ok_or_else(|| KineError::Name(table.to_owned()))?;
-    let connector = Connector::new(address::parse(address).map_err(OpenError::from)?, SCHEMA, PATIENCE)?;
+    let address = address::parse(address).map_err(OpenError::from)?;
+    let connector = Connector::new(address, &Surroundings::default(), SCHEMA, PATIENCE)?;
     let connection = connector.first().await?;
     // The first row is of no key: with it an empty table is one, too.
     let sql = format!(

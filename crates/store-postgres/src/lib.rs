@@ -46,7 +46,7 @@ mod tenants;
 mod tls;
 mod writer;
 
-pub use address::AddressError;
+pub use address::{AddressError, Surroundings};
 pub use connection::OpenError;
 pub use session::{Session, connect, needs_files, words};
 pub use store::{Options, Postgres};

@@ -26,6 +26,15 @@ impl Passfile {
         std::fs::read_to_string(path).map(Passfile).map_err(|error| bad(error.to_string()))
     }
 
+    /// One that nobody named: as with PostgreSQL's own clients, it helps if it can be used.
+    pub(crate) fn found(path: &Path) -> Option<Passfile> {
+        if !path.exists() {
+            return None;
+        }
+        let read = Passfile::read(path);
+        read.inspect_err(|error| tracing::warn!(%error, "passwords are not looked for there")).ok()
+    }
+
     /// Of the first line that is for this login.
     pub(crate) fn password(&self, login: &Login<'_>) -> Option<String> {
         let port = login.port.to_string();

@@ -19,6 +19,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::address::{NOT_FOR_READS, Surroundings};
 use crate::batch::Transaction;
 use crate::chores::{self, Chores};
 use crate::connection::{Bench, Connector, OpenError};
@@ -34,7 +35,10 @@ use crate::{address, compaction, schema, snapshot};
 pub struct Options {
     /// Where all tables are. One database may hold several installations, each in a schema of its own.
     pub schema: String,
-    /// Connections for reads, at most. A process has up to six more: it writes, listens, compacts, copies.
+    /// What the address may leave out.
+    pub surroundings: Surroundings,
+    /// Connections for reads, at most, unless the address says how many there may be in all. A process has up to six
+    /// more: it writes, listens, compacts, copies.
     pub connections: usize,
     /// Memory for events on their way to watches, all watches together.
     pub event_bytes: usize,
@@ -55,6 +59,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             schema: "hangar".into(),
+            surroundings: Surroundings::default(),
             connections: 6,
             event_bytes: 16 << 20,
             retention: Retention { age: Duration::from_secs(600), bytes: 256 << 20 },
@@ -111,7 +116,10 @@ impl Postgres {
     /// Opens the store in the database at `address`, a connection string as PostgreSQL's own clients take it, making
     /// or upgrading its schema if need be.
     pub async fn open(address: &str, options: Options) -> Result<Postgres, OpenError> {
-        let connector = Connector::new(address::parse(address)?, &options.schema, options.patience)?;
+        let surroundings = &options.surroundings;
+        let address = address::parse_in(address, surroundings)?;
+        let for_reads = address.connections.map_or(options.connections, |all| all - NOT_FOR_READS);
+        let connector = Connector::new(address, surroundings, &options.schema, options.patience)?;
         let connector = Arc::new(connector);
         let explain = |fault| connector.explain_fault(fault);
         let connection = connector.first().await?;
@@ -119,7 +127,7 @@ impl Postgres {
         let partitions = Arc::new(Partitions::new(connector.clone(), options.partition_lines));
         partitions.make_on(&connection, 0).await.map_err(explain)?;
         drop(connection);
-        let readers = Arc::new(Readers::new(connector.clone(), options.connections, options.patience));
+        let readers = Arc::new(Readers::new(connector.clone(), for_reads, options.patience));
         let (position, _) = snapshot::position(&readers).await.map_err(explain)?;
 
         let hub = Hub::new(options.event_bytes);

@@ -9,6 +9,7 @@ use der::Decode;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -16,7 +17,7 @@ use sha2::{Digest, Sha256, Sha384, Sha512};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect};
 
-use crate::address::{TlsOptions, Verify};
+use crate::address::{TlsOptions, Verify, Version, Versions};
 
 #[derive(thiserror::Error, Debug)]
 pub(crate) enum TlsError {
@@ -34,8 +35,12 @@ impl Tls {
     pub(crate) fn new(options: &TlsOptions) -> Result<Tls, TlsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let setup = |error: &dyn std::fmt::Display| TlsError::Setup(error.to_string());
+        let Versions { oldest, newest } = options.versions;
+        let spoken = [(Version::Tls12, &TLS12), (Version::Tls13, &TLS13)].into_iter();
+        let spoken: Vec<_> =
+            spoken.filter(|(version, _)| (oldest..=newest).contains(version)).map(|(_, one)| one).collect();
         let builder = ClientConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(&spoken)
             .map_err(|error| setup(&error))?;
         let verifier: Arc<dyn ServerCertVerifier> = match options.verify {
             Verify::Nothing => Arc::new(Lenient { chain: None, provider: provider.clone() }),

@@ -3,7 +3,7 @@
 use std::net::TcpListener as StdListener;
 
 use store::Store;
-use store_postgres::{OpenError, Options, Postgres};
+use store_postgres::{OpenError, Options, Postgres, Surroundings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::server::{PASSWORD, Server, Sql, fresh_schema};
@@ -47,6 +47,19 @@ async fn who_is_not_let_in_is_told_why() {
     std::fs::set_permissions(&passwords, mode(0o600)).unwrap();
     let read = Options { schema: fresh_schema(), ..Options::default() };
     Postgres::open(&in_a_file, read).await.unwrap().close().await;
+    // One that nobody named is of use if it can be used, and passed over if not; so is who runs this.
+    let around = |file: &std::path::Path| Options {
+        surroundings: Surroundings { user: Some("hangar".into()), passfile: Some(file.to_owned()) },
+        schema: fresh_schema(),
+        ..Options::default()
+    };
+    let unnamed = format!("postgres://127.0.0.1:{port}/postgres");
+    Postgres::open(&unnamed, around(&passwords)).await.unwrap().close().await;
+    std::fs::set_permissions(&passwords, mode(0o644)).unwrap();
+    for unusable in [passwords.as_path(), std::path::Path::new("/no/such")] {
+        let refused = Postgres::open(&unnamed, around(unusable)).await.err();
+        assert!(matches!(refused, Some(OpenError::Credentials { .. })), "{refused:?}");
+    }
     let free = StdListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     assert!(matches!(
         refused(&server.url_by(free), &schema, &["cannot be reached", "127.0.0.1"]).await,
