@@ -1,11 +1,11 @@
-//! Every transcript with every kubectl, each a case of its own.
+//! Every transcript with every kubectl, and with the newest one on every store, each a case of its own.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 #![allow(clippy::print_stdout, reason = "what is skipped is said")]
 
 use std::path::{Path, PathBuf};
 
-use end_to_end::{Kubectl, Server, Transcript, Version};
+use end_to_end::{Engine, Kubectl, Server, Transcript, Version};
 use libtest_mimic::{Arguments, Trial};
 
 /// The versions that users have. Where one is missing, this is said, and the others are enough.
@@ -22,17 +22,26 @@ fn main() {
     let mut trials = Vec::new();
     for path in transcripts() {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        for kubectl in kubectls.clone() {
-            let path = path.clone();
-            trials.push(Trial::test(format!("{name}::{}", kubectl.version), move || follow(&path, &kubectl)));
+        for engine in [Engine::Embedded, Engine::Postgres, Engine::Etcd] {
+            // What the versions differ in is what they ask, which is answered alike from every store.
+            let newest = kubectls.len() - 1;
+            let asking = if engine == Engine::Embedded { &kubectls[..] } else { &kubectls[newest..] };
+            for kubectl in asking.iter().cloned() {
+                let path = path.clone();
+                let case = match engine {
+                    Engine::Embedded => format!("{name}::{}", kubectl.version),
+                    other => format!("{name}::{}::{other:?}", kubectl.version),
+                };
+                trials.push(Trial::test(case, move || follow(engine, &path, &kubectl)));
+            }
         }
     }
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-fn follow(path: &Path, kubectl: &Kubectl) -> Result<(), libtest_mimic::Failed> {
+fn follow(engine: Engine, path: &Path, kubectl: &Kubectl) -> Result<(), libtest_mimic::Failed> {
     let transcript = Transcript::parse(&std::fs::read_to_string(path)?)?;
-    let server = Server::start();
+    let server = Server::start_on(engine);
     let followed = transcript.run(&server, kubectl);
     followed.map_err(|why| format!("{}: {why}\nthe server's log:\n{}", path.display(), server.log()).into())
 }

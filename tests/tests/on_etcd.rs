@@ -1,7 +1,10 @@
-//! What holds on the embedded store holds on etcd: the same tests, of what is close to the store.
+//! What holds on the embedded store holds on etcd: the same tests. Transcripts of kubectl are followed there too
+//! (`kubectl.rs`).
 
 #[path = "bad_input.rs"]
 mod bad_input;
+#[path = "clients/main.rs"]
+mod clients;
 #[path = "durability/main.rs"]
 mod durability;
 #[path = "isolation.rs"]

@@ -22,7 +22,7 @@ use kube::runtime::{Controller, WatchStreamExt, watcher};
 use kube::{Api, Client, Config, Resource, ResourceExt};
 use serde_json::json;
 
-use crate::tenant::Tenant;
+use super::tenant::Tenant;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -114,7 +114,7 @@ async fn write(
 ) -> Result<Action, kube::Error> {
     let name = widget.name_any();
     let text = widget.data["spec"]["text"].as_str().unwrap_or_default();
-    let owner = widget.controller_owner_ref(&crate::kube_rs::widgets());
+    let owner = widget.controller_owner_ref(&super::kube_rs::widgets());
     let apply = PatchParams::apply("texts").force();
     let config_map = json!({
         "apiVersion": "v1", "kind": "ConfigMap",

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use end_to_end::{Client, tools_dir};
 use serde_json::{Value, json};
 
-use crate::tenant::Tenant;
+use super::tenant::Tenant;
 
 /// What a handler of an operator may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
