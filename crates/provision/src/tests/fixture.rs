@@ -24,7 +24,7 @@ use crate::dialect::ack::definitions;
 use crate::dialect::ack::exports::FieldExports;
 use crate::{Engine, Limits, Metrics, Settings};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The fleet of the process, but every write of a controller is a call that may be its last.
 pub struct MortalFleet {
@@ -342,6 +342,20 @@ impl Fixture {
     /// Waits until the last pass is over, so that its calls are not taken for those of the next.
     pub async fn settle_writes(&self) {
         tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+
+    /// Waits until the cloud is not called any more, for a while at least.
+    pub async fn rest(&self) {
+        let rests = async {
+            loop {
+                self.cloud.calls();
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                if self.cloud.calls().is_empty() {
+                    return;
+                }
+            }
+        };
+        assert!(tokio::time::timeout(PATIENCE, rests).await.is_ok(), "the cloud is called again and again");
     }
 
     /// Gives the engine time to do what it should not do.

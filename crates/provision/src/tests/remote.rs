@@ -28,10 +28,8 @@ async fn over_a_client() {
     f.secret("s", "first-password").await;
     f.synced(TOKENS, "mother").await;
     f.synced(MARKS, "child").await;
-    f.settle().await;
-    f.cloud.calls();
-    f.settle().await;
-    assert!(f.cloud.calls().is_empty(), "its own writes do not wake it");
+    // Its own writes do not wake it.
+    f.rest().await;
     f.edit(TOKENS, "mother", json!({"size": 4})).await;
     f.synced(TOKENS, "mother").await;
     assert_eq!(f.cloud.only("mother").fields["size"], 4);
@@ -44,5 +42,5 @@ async fn over_a_client() {
         assert!(f.cloud.of(name).is_empty());
     }
     stop.cancel();
-    tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(60), running).await.unwrap().unwrap().unwrap();
 }

@@ -82,10 +82,8 @@ async fn what_is_secret_of_an_import_stays() {
         plane.send(Method::POST, path, &object).await.unwrap();
         plane.create(THINGS, object).await;
         plane.current(THINGS, &new).await;
-        for note in ["first", "second"] {
-            let annotations = json!({"hangar.dev/reconcile": note});
-            plane.patch(THINGS, &new, json!({"metadata": {"annotations": annotations}})).await;
-            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        for _ in 0..2 {
+            plane.look(THINGS, &new).await;
         }
         let object = plane.current(THINGS, &new).await;
         assert_eq!(applies(&plane), asked, "{name} was changed");
@@ -163,8 +161,7 @@ async fn a_provider_that_breaks_its_promises() {
     // It is told, and not tried for ever.
     let asked = applies(&plane);
     for _ in 0..2 {
-        plane.nudge(THINGS, "one").await;
-        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        plane.look(THINGS, "one").await;
     }
     assert_eq!(applies(&plane), asked);
     plane.until(THINGS, "one", says).await;

@@ -19,7 +19,8 @@ const TOGETHER: usize = 4;
 
 fn impatient() -> World {
     World::with(|settings| {
-        let look = Duration::from_secs(3);
+        // Enough for 100 MB, and for a provider that starts on a loaded machine.
+        let look = Duration::from_secs(12);
         settings.limits = Limits { look, change: look, answer_bytes: 64 << 20, ..settings.limits };
     })
 }
@@ -32,7 +33,7 @@ const FAULTS: [(&str, &str); 11] = [
         "the provider answered ValidateResourceConfig with what is no answer",
     ),
     ("PlanResourceChange: die", "the provider ended during PlanResourceChange (exit status: 42)"),
-    ("PlanResourceChange: hang", "the provider did not answer PlanResourceChange within 3 seconds"),
+    ("PlanResourceChange: hang", "the provider did not answer PlanResourceChange within 12 seconds"),
     ("PlanResourceChange: fail", "the provider failed in PlanResourceChange: the shelf is out of order"),
     ("PlanResourceChange: garbage", "the provider answered PlanResourceChange with what is no answer"),
     ("PlanResourceChange: bad-msgpack", "found a byte that means nothing"),
@@ -93,7 +94,7 @@ async fn at_a_look(fault: &str, says: &str) {
 async fn faults_of_a_look() {
     let faults = [
         ("ReadResource: die", "the provider ended during ReadResource (exit status: 42)"),
-        ("ReadResource: hang", "the provider did not answer ReadResource within 3 seconds"),
+        ("ReadResource: hang", "the provider did not answer ReadResource within 12 seconds"),
         ("ReadResource: garbage", "the provider answered ReadResource with what is no answer"),
         ("ReadResource: huge", "the provider answered ReadResource with more than 67108864 bytes"),
         ("ReadResource: panic", "ReadResource"),
@@ -161,7 +162,7 @@ async fn faults_of_a_program() {
         (faulty_program("not-a-plugin"), "its first line is not a handshake"),
         (faulty_program("exit"), "before it said where it listens: the shelf is closed"),
         (faulty_program("GetSchema: huge"), "answered GetProviderSchema with more than 67108864 bytes"),
-        (faulty_program("GetSchema: hang"), "did not answer GetProviderSchema within 3 seconds"),
+        (faulty_program("GetSchema: hang"), "did not answer GetProviderSchema within 12 seconds"),
         (faulty_program("GetSchema: panic"), "GetProviderSchema"),
     ];
     let each = |(content, says)| of_a_program(content, says);

@@ -65,7 +65,7 @@ async fn a_creation_whose_answer_was_lost() {
         plane.failed(THINGS, "one", "its answer was lost").await;
         plane.restart().await;
         plane.nudge(THINGS, "one").await;
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        plane.rest().await;
         let things = plane.world.things();
         assert_eq!(things.len(), 1, "made once");
         let id = things[0]["id"].clone();
@@ -103,7 +103,7 @@ async fn we_die_while_creating_before_the_provider_was_asked() {
     let mut plane = prepared(Step::Create).await;
     plane.world.fault("PlanResourceChange: hang");
     act(&plane, Step::Create).await;
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    plane.until(THINGS, "one", |_| plane.asked("PlanResourceChange") > 0).await;
     plane.kill().await;
     plane.world.fault("");
     plane.restart().await;

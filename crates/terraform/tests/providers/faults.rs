@@ -8,10 +8,9 @@ use super::world::*;
 
 fn impatient() -> World {
     World::with(|settings| {
-        let start = Duration::from_secs(2);
-        // Enough for 100 MB on a loaded machine.
-        let look = Duration::from_secs(5);
-        settings.limits = Limits { start, look, change: look, answer_bytes: 64 << 20 };
+        // Enough for 100 MB, and for a provider that starts, on a loaded machine.
+        let look = Duration::from_secs(12);
+        settings.limits = Limits { start: look, look, change: look, answer_bytes: 64 << 20 };
     })
 }
 
@@ -23,7 +22,7 @@ async fn before_they_are_ready() {
         assert_eq!(error.to_string(), expected);
         assert_eq!(world.pool.running(), 0);
     }
-    check(faulty("hang-start"), "provider shelf did not say within 2 seconds where it listens").await;
+    check(faulty("hang-start"), "provider shelf did not say within 12 seconds where it listens").await;
     check(
         faulty("exit"),
         "provider shelf ended (exit status: 3) before it said where it listens: the shelf is closed",
@@ -42,7 +41,7 @@ async fn before_they_are_ready() {
         "the provider answered GetProviderSchema with what is no answer: it is not valid protobuf",
     )
     .await;
-    check(faulty("GetSchema: hang"), "the provider did not answer GetProviderSchema within 5 seconds").await;
+    check(faulty("GetSchema: hang"), "the provider did not answer GetProviderSchema within 12 seconds").await;
     check(faulty("Configure: fail"), "the provider failed in ConfigureProvider: the shelf is out of order")
         .await;
     check(
@@ -116,7 +115,7 @@ async fn in_the_middle_of_a_call() {
         assert!(lease.read(THING, &state).await.unwrap().state.is_some());
     }
     check("ReadResource: die", "the provider ended during ReadResource (exit status: 42)", false).await;
-    check("ReadResource: hang", "the provider did not answer ReadResource within 5 seconds", false).await;
+    check("ReadResource: hang", "the provider did not answer ReadResource within 12 seconds", false).await;
     check("ReadResource: fail", "the provider failed in ReadResource: the shelf is out of order", true).await;
     check(
         "ReadResource: garbage",
@@ -158,8 +157,10 @@ async fn before_a_call_is_sent() {
     let (config, planned) = plan(&lease, &State::none(), simple()).await.unwrap();
     let process = lease.process_id().unwrap().to_string();
     assert!(std::process::Command::new("kill").args(["-9", &process]).status().unwrap().success());
-    // Its end is noticed sooner or later; a call that comes before that finds no connection, or loses it.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // A call that comes before its end is noticed finds no connection, or loses it.
+    while !lease.has_ended() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     let error = lease.apply(THING, &State::none(), &planned, &config, None).await.unwrap_err();
     assert!(matches!(error, PluginError::Unsent { .. }) && error.is_fatal(), "{error}");
     assert!(world.things().is_empty());

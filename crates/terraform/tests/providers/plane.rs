@@ -22,7 +22,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::world::*;
 
-const PATIENCE: Duration = Duration::from_secs(40);
+/// A debug build on a machine that others load as well.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Who does nothing for so long has nothing to do.
+const QUIET: Duration = Duration::from_millis(1_500);
 pub const THINGS: &str = "things.thing.shelf.kubeform.com";
 
 pub struct Plane {
@@ -153,8 +156,33 @@ impl Plane {
 
     /// How often the shelf was asked for a change.
     pub fn applies(&self) -> usize {
+        self.asked("ApplyResourceChange")
+    }
+
+    /// How often the shelf got one call.
+    pub fn asked(&self, method: &str) -> usize {
         let calls = std::fs::read_to_string(self.world.cloud.path().join("calls")).unwrap_or_default();
-        calls.lines().filter(|call| *call == "ApplyResourceChange").count()
+        calls.lines().filter(|call| *call == method).count()
+    }
+
+    /// Has an object looked at, and waits until the provider was asked for its plan of it.
+    pub async fn look(&self, kind: &str, name: &str) {
+        let before = self.asked("PlanResourceChange");
+        self.nudge(kind, name).await;
+        self.until(kind, name, |_| self.asked("PlanResourceChange") > before).await;
+    }
+
+    /// Waits until nobody asks the shelf for anything any more.
+    pub async fn rest(&self) {
+        let began = tokio::time::Instant::now();
+        loop {
+            let calls = self.calls();
+            tokio::time::sleep(QUIET).await;
+            if self.calls() == calls {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "the shelf is asked again and again");
+        }
     }
 
     /// Writes an object as a manifest has it, and nothing else of it.
