@@ -16,6 +16,9 @@ pub const GROUP: &str = "terraform.hangar.dev";
 pub const GENERIC_KIND: &str = "Resource";
 pub const GENERIC_PLURAL: &str = "resources";
 
+/// Some providers have pages of documentation in their schemas.
+const LONGEST_DESCRIPTION: usize = 1_000;
+
 /// A `CustomResourceDefinition` without schemas.
 pub fn of_type(kind: &KindName) -> Json {
     let columns = json!([
@@ -91,17 +94,37 @@ fn anything() -> Json {
 
 fn whole(own: Map<String, Json>, required: &[&str]) -> Json {
     let reference = json!({"type": "object", "properties": {"name": {"type": "string"}}});
-    let mut spec = Map::from_iter([
-        // What the controller writes; it has the shape of the resource.
-        ("state".to_owned(), anything()),
-        ("providerRef".to_owned(), reference.clone()),
-        ("secretRef".to_owned(), reference.clone()),
-        ("backendRef".to_owned(), reference),
-        ("references".to_owned(), crate::driver::referring::schema()),
-        ("outputs".to_owned(), crate::driver::outputs::schema()),
-        ("terminationPolicy".to_owned(), json!({"type": "string", "enum": ["", "Delete", "DoNotTerminate"]})),
-        ("updatePolicy".to_owned(), json!({"type": "string", "enum": ["", "Destroy", "DoNotDestroy"]})),
-    ]);
+    let mut spec = Map::new();
+    let own_fields = [
+        (
+            "state",
+            anything(),
+            "What is there, as it was last seen, without what is secret. Written by the controller.",
+        ),
+        (
+            "providerRef",
+            reference.clone(),
+            "The Secret with the provider's configuration under the key \"provider\".",
+        ),
+        ("secretRef", reference.clone(), "The Secret with what is sensitive of the resource."),
+        ("backendRef", reference, "The Secret that says where the state is kept, if not here."),
+        ("references", crate::driver::referring::schema(), "Values that come from other objects."),
+        ("outputs", crate::driver::outputs::schema(), "Values that go to Secrets and ConfigMaps."),
+        (
+            "terminationPolicy",
+            json!({"type": "string", "enum": ["", "Delete", "DoNotTerminate"]}),
+            "Whether the object, and with it the resource, may be deleted.",
+        ),
+        (
+            "updatePolicy",
+            json!({"type": "string", "enum": ["", "Destroy", "DoNotDestroy"]}),
+            "Whether the resource may be replaced where it cannot be changed.",
+        ),
+    ];
+    for (field, mut schema, text) in own_fields {
+        describe(&mut schema, text);
+        spec.insert(field.to_owned(), schema);
+    }
     spec.extend(own);
     let condition = json!({
         "type": "object",
@@ -145,14 +168,25 @@ fn block(of: &Block, top: bool, with_required: bool) -> Json {
         if member.required && with_required && !member.computed {
             required.push(field.clone());
         }
-        let schema = if is_timeouts(name, member, top) { timeouts(member) } else { shape(&member.shape) };
+        let mut schema = if is_timeouts(name, member, top) { timeouts(member) } else { shape(&member.shape) };
+        let deprecated = if member.deprecated { "Deprecated. " } else { "" };
+        describe(&mut schema, &format!("{deprecated}{}", member.description));
         properties.insert(field, schema);
     }
     let mut json = json!({"type": "object", "properties": properties});
+    describe(&mut json, &of.description);
     if !required.is_empty() {
         json["required"] = json!(required);
     }
     json
+}
+
+/// What the provider says of it, for `kubectl explain`.
+fn describe(schema: &mut Json, text: &str) {
+    let text = text.trim();
+    if !text.is_empty() {
+        schema["description"] = text.chars().take(LONGEST_DESCRIPTION).collect::<String>().into();
+    }
 }
 
 fn shape(of: &Shape) -> Json {
@@ -244,7 +278,7 @@ mod tests {
         let enough = &schema["properties"]["spec"]["anyOf"];
         assert_eq!(enough[0], json!({"properties": {"resource": {"required": ["name"]}}}));
         assert_eq!(enough[2], json!({"required": ["references"]}));
-        assert_eq!(resource["properties"]["network"]["properties"]["subnet"], json!({"type": "string"}));
+        assert_eq!(resource["properties"]["network"]["properties"]["subnet"]["type"], "string");
         assert_eq!(resource["properties"]["rule"]["items"]["required"], json!(["port"]));
         let disk = &resource["properties"]["disk"]["items"]["properties"];
         assert_eq!(disk["diskID"], json!({"type": "string"}));

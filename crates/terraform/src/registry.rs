@@ -232,6 +232,9 @@ impl Offer {
     }
 }
 
+/// Another one whenever other schemas are made of what a provider says: clients keep them by their hash.
+const FORM: &str = "described";
+
 fn offer(kind: &ServedKind) -> Offer {
     let Some((provider, type_name)) = kind.of.clone() else {
         return Offer {
@@ -241,6 +244,7 @@ fn offer(kind: &ServedKind) -> Offer {
         };
     };
     let mut hash = Sha256::new();
+    hash.update(FORM);
     hash.update(&provider.digest);
     hash.update(&type_name);
     let definition = definition::of_type(&KindName::of_type(&type_name));
