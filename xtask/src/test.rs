@@ -131,9 +131,6 @@ fn postgresql() {
 /// framework compiles its messages with protoc, which a package of Python's has.
 fn foreign_provider(tools: &Path) -> anyhow::Result<()> {
     let target = tools.join("providers");
-    if target.join("debug/terraform-provider-memo").exists() {
-        return Ok(());
-    }
     let protoc = tools.join("protoc");
     let python = tools.join("provider-venv/bin/python");
     std::fs::write(&protoc, format!("#!/bin/sh\nexec {} -m grpc_tools.protoc \"$@\"\n", python.display()))?;

@@ -1,6 +1,6 @@
 //! Clouds behind control planes, as a person uses them: AWS against an emulator ([`aws`]), with a server that dies at any
 //! call ([`crashes`]), and a Terraform provider that
-//! others wrote the framework of ([`terraform`]), also by modules ([`modules`]).
+//! others wrote the framework of ([`terraform`], and Kubeform's own steps in [`kubeform`]), also by modules ([`modules`]).
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
@@ -10,6 +10,7 @@ mod chart;
 mod crashes;
 mod foresight;
 mod import;
+mod kubeform;
 mod mistakes;
 mod modules;
 mod moto;

@@ -63,43 +63,6 @@ pub fn current(plane: &ControlPlane, name: &str) -> Value {
 }
 
 #[test]
-fn a_resource_from_beginning_to_end() {
-    let (server, plane, notes) = with_notes();
-    let kind = NOTES;
-    let client = server.client_as(plane.credentials());
-    let list = plane.path("/apis/note.memo.kubeform.com/v1alpha1/namespaces/default/notes");
-    let phases = client.watch(&format!("{list}?watch=true"));
-
-    good(&plane, &["create", "-f", "-"], &note("first", "hello", "world").to_string());
-    let current = || Some(object(&plane, kind, "first")).filter(|now| now["status"]["phase"] == "Current");
-    let made = eventually("the phase Current", current);
-    assert_eq!(made["spec"]["state"]["length"], 5);
-    assert_eq!(made["spec"]["state"]["id"], made["spec"]["resource"]["id"]);
-    let text = || std::fs::read_to_string(notes.join("note-hello")).unwrap_or_default();
-    assert_eq!(text(), "world");
-
-    let edit = r#"{"spec": {"resource": {"text": "there"}}}"#;
-    good(&plane, &["patch", kind, "first", "--type=merge", "-p", edit], "");
-    eventually("the edit", || (text() == "there").then_some(()));
-    eventually("the phase Current again", current);
-
-    good(&plane, &["delete", kind, "first"], "");
-    assert!(!notes.join("note-hello").exists(), "gone before it was destroyed");
-    let mut seen: Vec<String> = Vec::new();
-    loop {
-        let event = phases.next();
-        let phase = event["object"]["status"]["phase"].as_str().unwrap_or("").to_owned();
-        if event["type"] == "DELETED" {
-            break;
-        }
-        if !phase.is_empty() && seen.last() != Some(&phase) {
-            seen.push(phase);
-        }
-    }
-    assert_eq!(seen, ["InProgress", "Current", "InProgress", "Current", "Terminating"]);
-}
-
-#[test]
 fn what_kubeform_refuses() {
     let (_server, plane, notes) = with_notes();
     let mut kept = note("kept", "hello", "world");

@@ -1,4 +1,6 @@
-//! Notes, each a file in a directory; on the framework `tf-provider`: protocol 6, TCP, mutual TLS.
+//! Notes and safes, each a file in a directory; on the framework `tf-provider`: protocol 6, TCP, mutual TLS.
+
+mod safe;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -247,7 +249,7 @@ impl Provider for Memo {
     }
 
     fn get_resources(&self, _: &mut Diagnostics) -> Option<HashMap<String, Box<dyn DynamicResource>>> {
-        Some(map! { "note" => Notes(self.0.clone()) })
+        Some(map! { "note" => Notes(self.0.clone()), "safe" => safe::Safes(self.0.clone()) })
     }
 
     fn get_data_sources(&self, _: &mut Diagnostics) -> Option<HashMap<String, Box<dyn DynamicDataSource>>> {
