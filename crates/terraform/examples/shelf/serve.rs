@@ -11,12 +11,15 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message as _;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use terraform::protocol::messages::Stdio;
 use tokio::net::UnixListener;
 
 pub enum Reply {
     Message(Vec<u8>),
+    Messages(Vec<Vec<u8>>),
     Failure(u8, String),
 }
 
@@ -80,6 +83,24 @@ where
     }
 }
 
+fn frames(messages: Vec<Vec<u8>>) -> Bytes {
+    let mut bytes = Vec::new();
+    for message in messages {
+        bytes.push(0);
+        bytes.extend((message.len() as u32).to_be_bytes());
+        bytes.extend(message);
+    }
+    bytes.into()
+}
+
+/// As go-plugin gives it: in pieces, of both outputs.
+fn written() -> Vec<Vec<u8>> {
+    let pieces = [(1, "the shelf "), (2, "the shelf creaks\n"), (1, "is open\n")];
+    let piece =
+        |(channel, text): (i32, &'static str)| Stdio { channel, data: Bytes::from_static(text.as_bytes()) };
+    pieces.map(|one| piece(one).encode_to_vec()).into()
+}
+
 async fn respond<F, A>(
     request: Request<Incoming>,
     answer: F,
@@ -99,6 +120,7 @@ where
             goes = true;
             Reply::Message(Vec::new())
         }
+        None if path == "/plugin.GRPCStdio/StreamStdio" => Reply::Messages(written()),
         None => Reply::Failure(12, format!("unknown service {path}")),
     };
     if goes {
@@ -111,10 +133,11 @@ where
     let bytes = match reply {
         Reply::Message(message) => {
             trailers.insert("grpc-status", HeaderValue::from_static("0"));
-            let mut frame = vec![0];
-            frame.extend((message.len() as u32).to_be_bytes());
-            frame.extend(message);
-            Bytes::from(frame)
+            frames(vec![message])
+        }
+        Reply::Messages(messages) => {
+            trailers.insert("grpc-status", HeaderValue::from_static("0"));
+            frames(messages)
         }
         Reply::Failure(code, text) => {
             trailers.insert("grpc-status", HeaderValue::from(u16::from(code)));

@@ -4,7 +4,14 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+
+use super::call::Caller;
+use crate::protocol::Call;
+use crate::protocol::messages::{Empty, Stdio};
+
+/// The other one is standard output.
+const STDERR: i32 = 2;
 
 /// One line; the rest of a longer one is dropped.
 const LONGEST_LINE: u64 = 8 << 10;
@@ -60,6 +67,27 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 }
                 emit(&program, &line);
             }
+        }
+    }
+}
+
+/// Passes on what a plugin writes after its handshake: those of go-plugin keep it to themselves until they are asked for
+/// it, and stop when they have kept too much.
+pub async fn relay(caller: Caller, program: String) {
+    // Go answers with the first line that is written, however late that is. Others have no such call, and write to
+    // where everybody does.
+    let asked = caller.stream::<_, Stdio>(Call::StreamStdio, Empty {}, Duration::MAX);
+    let Ok(mut written) = asked.await else { return };
+    let pipe = || {
+        let (ours, theirs) = tokio::io::duplex(LONGEST_LINE as usize);
+        tokio::spawn(Lines::new(theirs).follow(program.clone()));
+        ours
+    };
+    let (mut stdout, mut stderr) = (pipe(), pipe());
+    while let Ok(Some(part)) = written.message().await {
+        let pipe = if part.channel == STDERR { &mut stderr } else { &mut stdout };
+        if pipe.write_all(&part.data).await.is_err() {
+            return;
         }
     }
 }

@@ -13,12 +13,13 @@ use rustls::pki_types::ServerName;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 
 use super::call::{self, Caller};
 use super::handshake::{Address, COOKIE, Handshake, HandshakeError};
-use super::journal::Lines;
+use super::journal::{self, Lines};
 use super::stamp::Stamp;
 use super::tls::Credentials;
 use super::warden::Warden;
@@ -27,7 +28,7 @@ use crate::protocol::messages::Empty;
 use crate::protocol::{Call, Version};
 
 /// What a plugin sees of our environment. Nothing else: credentials of the host are not its tenants' credentials.
-const INHERITED: [&str; 11] = [
+pub(crate) const INHERITED: [&str; 11] = [
     "PATH",
     "LANG",
     "TZ",
@@ -217,9 +218,17 @@ impl Process {
         let (ended, watch) = watch::channel(None);
         let caller = Caller::new(channel, version, limits, watch);
         let (needed, not_needed) = tokio::sync::oneshot::channel();
+        let output = tokio::spawn(journal::relay(caller.clone(), program.clone())).abort_handle();
         tracing::info!(program, id, ?version, "provider started");
-        let keeper =
-            Keeper { program, child, id, caller: caller.clone(), _directory: directory, _watched: watched };
+        let keeper = Keeper {
+            program,
+            child,
+            id,
+            caller: caller.clone(),
+            output,
+            _directory: directory,
+            _watched: watched,
+        };
         tokio::spawn(keeper.keep(not_needed, ended));
         Ok(Process { caller, _needed: needed, id })
     }
@@ -243,6 +252,8 @@ struct Keeper {
     child: Child,
     id: Option<u32>,
     caller: Caller,
+    /// Passes on what it writes.
+    output: AbortHandle,
     _directory: PrivateDirectory,
     _watched: Watched,
 }
@@ -280,6 +291,8 @@ impl Keeper {
             }
             // Only ever closed, never sent on.
             _ = not_needed => {
+                // A server that ends only after its last call would wait for this one.
+                self.output.abort();
                 let goodbye = self.caller.unary::<_, Empty>(Call::Shutdown, Empty {}, FAREWELL);
                 let politely = async { goodbye.await.ok(); self.child.wait().await.ok() };
                 let status = match tokio::time::timeout(FAREWELL, politely).await {
@@ -303,7 +316,7 @@ async fn end(child: &mut Child, id: Option<u32>) -> String {
     child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string())
 }
 
-fn kill_group(id: Option<u32>) {
+pub(crate) fn kill_group(id: Option<u32>) {
     let group = id.and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
     if let Some(group) = group {
         // It may well be gone.
@@ -312,7 +325,13 @@ fn kill_group(id: Option<u32>) {
 }
 
 /// Nobody else looks into it, and it goes when the process does.
-struct PrivateDirectory(PathBuf);
+pub(crate) struct PrivateDirectory(PathBuf);
+
+impl PrivateDirectory {
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
 
 impl Drop for PrivateDirectory {
     fn drop(&mut self) {
@@ -320,7 +339,7 @@ impl Drop for PrivateDirectory {
     }
 }
 
-fn private_directory(parent: &Path) -> std::io::Result<PrivateDirectory> {
+pub(crate) fn private_directory(parent: &Path) -> std::io::Result<PrivateDirectory> {
     let mut builder = std::fs::DirBuilder::new();
     builder.mode(0o700);
     if !parent.exists() {

@@ -15,6 +15,16 @@ use prost::bytes::Bytes;
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Empty {}
 
+/// What a plugin wrote: go-plugin's.
+#[derive(Clone, PartialEq, Message)]
+pub struct Stdio {
+    /// 1: standard output, 2: standard error.
+    #[prost(int32, tag = "1")]
+    pub channel: i32,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub data: Bytes,
+}
+
 #[derive(Clone, PartialEq, Message)]
 #[prost(skip_debug)]
 pub struct DynamicValue {

@@ -51,10 +51,12 @@ pub enum Call {
     StopProvider,
     /// Not the provider's but go-plugin's: end the process.
     Shutdown,
+    /// And what it writes, for as long as it runs.
+    StreamStdio,
 }
 
 /// (call, path in protocol 5, path in protocol 6)
-const PATHS: [(Call, &str, &str); 23] = {
+const PATHS: [(Call, &str, &str); 24] = {
     use Call::*;
     macro_rules! both {
         ($call:ident) => {
@@ -96,6 +98,7 @@ const PATHS: [(Call, &str, &str); 23] = {
         both!(ListResource),
         both!(StopProvider, "Stop"),
         (Shutdown, "/plugin.GRPCController/Shutdown", "/plugin.GRPCController/Shutdown"),
+        (StreamStdio, "/plugin.GRPCStdio/StreamStdio", "/plugin.GRPCStdio/StreamStdio"),
     ]
 };
 
