@@ -82,4 +82,14 @@ pub trait Cloud: Send + Sync {
 
     /// What would be done about an object; reads only.
     async fn plan(&self, fleet: &dyn Fleet, control_plane: &str, object: &Value) -> Result<Preview, Failure>;
+
+    /// The same for kinds that stand for several resources: each by what it is called.
+    async fn plans(
+        &self,
+        fleet: &dyn Fleet,
+        control_plane: &str,
+        object: &Value,
+    ) -> Result<Vec<(String, Preview)>, Failure> {
+        Ok(vec![(String::new(), self.plan(fleet, control_plane, object).await?)])
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use objects::CompactString;
+use parking_lot::Mutex;
 
 use crate::failure::{Class, Failure};
 use crate::limits::Bucket;
@@ -38,17 +39,36 @@ impl OperationType {
 /// Longer than this nobody waits for a token: the worker is given to others.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Warnings of one pass that are told; who warns of more warns of nothing.
+const WARNINGS: usize = 20;
+
 /// The way to a cloud for one object in one pass.
 #[derive(Clone)]
 pub struct Calls {
     bucket: Arc<Bucket>,
     metrics: Arc<Metrics>,
     service: CompactString,
+    /// What came with answers and is no failure, in the order in which it came.
+    warnings: Arc<Mutex<Vec<String>>>,
 }
 
 impl Calls {
     pub fn new(bucket: Arc<Bucket>, metrics: Arc<Metrics>, service: impl Into<CompactString>) -> Calls {
-        Calls { bucket, metrics, service: service.into() }
+        Calls { bucket, metrics, service: service.into(), warnings: Arc::default() }
+    }
+
+    /// The cloud did what it was asked, and says that something is amiss. No secrets.
+    pub fn warn(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut warnings = self.warnings.lock();
+        if warnings.len() < WARNINGS && !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+
+    /// What was warned of since this was last asked.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.warnings.lock())
     }
 
     /// Makes one call when the account bears it. `operation` is the cloud's name of it, such as `CreateBucket`.

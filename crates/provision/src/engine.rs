@@ -23,7 +23,7 @@ use crate::pass::Pass;
 use crate::pass::order::Referring;
 use crate::plan::{Preview, guard};
 use crate::policies;
-use crate::reading::{Dependants, FleetSource, Interest, Reader};
+use crate::reading::{Dependants, FleetSource, Interest, Reader, Source};
 use crate::secrets::FingerprintKey;
 
 /// What holds for all objects that say nothing else.
@@ -147,6 +147,16 @@ impl<D: Driver> Engine<D> {
         control_plane: &str,
         object: &Value,
     ) -> Result<Preview, Failure> {
+        self.plan_over(&FleetSource { fleet, control_plane }, control_plane, object).await
+    }
+
+    /// The same where other objects are read from somewhere else: not all of them need to be stored yet.
+    pub async fn plan_over(
+        &self,
+        source: &dyn Source,
+        control_plane: &str,
+        object: &Value,
+    ) -> Result<Preview, Failure> {
         let Some(facts) = self.facts_of(object) else {
             return Err(Failure::terminal(format!(
                 "{} is not a kind of {}",
@@ -154,8 +164,7 @@ impl<D: Driver> Engine<D> {
                 self.name()
             )));
         };
-        let source = FleetSource { fleet, control_plane };
-        let reader = Reader::new(&source, control_plane, None);
+        let reader = Reader::new(source, control_plane, None);
         let now = jiff::Timestamp::now();
         Pass::new(&self.0, control_plane, &reader, None, facts, object.clone(), now).preview().await
     }

@@ -34,6 +34,9 @@ const REMEMBERED: usize = 4_096;
 /// What happens again within this time is counted.
 const WITHIN: Duration = Duration::from_secs(600);
 
+/// What goes on is told again when the event that told it has aged away.
+const STANDING: Duration = Duration::from_secs(3_600);
+
 /// Tells what happens, and remembers what it told.
 pub(crate) struct Recorder {
     told: Cache<u64, Told>,
@@ -53,7 +56,20 @@ impl Default for Recorder {
     }
 }
 
+/// What makes two events the same.
+fn identity(about: &Value, severity: Severity, reason: &str, message: &str) -> u64 {
+    let mut same = DefaultHasher::new();
+    (meta::uid(about), severity.as_str(), reason, message).hash(&mut same);
+    same.finish()
+}
+
 impl Recorder {
+    /// Whether an event still tells it: for what does not happen but goes on, and is found at every look.
+    pub fn tells(&self, about: &Value, severity: Severity, reason: &str, message: &str) -> bool {
+        let told = self.told.get(&identity(about, severity, reason, message));
+        told.is_some_and(|told| told.at.elapsed() < STANDING)
+    }
+
     /// Events are for people to read: one that cannot be written is no failure.
     pub async fn record(
         &self,
@@ -68,9 +84,7 @@ impl Recorder {
             Some(meta::namespace(about)).filter(|namespace| !namespace.is_empty()).unwrap_or("default");
         let collection = format!("/api/v1/namespaces/{namespace}/events");
         let now = time::format(now);
-        let mut same = DefaultHasher::new();
-        (meta::uid(about), severity.as_str(), reason, message).hash(&mut same);
-        let same = same.finish();
+        let same = identity(about, severity, reason, message);
         if let Some(told) = self.told.get(&same).filter(|told| told.at.elapsed() < WITHIN) {
             let count = told.count + 1;
             let more = json!({"count": count, "lastTimestamp": now});

@@ -165,6 +165,7 @@ impl<'a, D: Driver> Pass<'a, D> {
                 }
             };
         }
+        self.tell_warnings().await;
         Ok(self.next())
     }
 

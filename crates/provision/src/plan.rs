@@ -6,11 +6,16 @@
 pub mod drift;
 pub mod guard;
 
+use std::collections::BTreeSet;
+
 use auth::Secret;
 use objects::Value;
 use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+
+use crate::facts::Facts;
+use crate::paths;
 
 /// A field that is not as desired.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -19,7 +24,7 @@ pub struct Change {
     pub path: String,
     /// As it is; null if it is not set. Nothing of a sensitive field.
     pub from: Value,
-    /// As it should be; null if it should not be set. Nothing of a sensitive field.
+    /// As it should be; null if it should not be set, [`LATER`] if only the cloud will know. Nothing of a sensitive field.
     pub to: Value,
     #[serde(skip_serializing_if = "is_false")]
     pub sensitive: bool,
@@ -54,10 +59,14 @@ fn digest(value: &Value) -> String {
     hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Stands for a value that is not known before the cloud has chosen it.
+pub const LATER: &str = "(known after apply)";
+
 /// What a driver would do about an object.
 #[derive(Clone, Debug)]
 pub struct Plan<N> {
-    /// Empty for a resource that is not there yet, where everything is to be set.
+    /// Of a resource that is not there yet, what it would have, for people to look at; a driver that knows no more of it
+    /// than the object says leaves it empty.
     pub changes: Vec<Change>,
     /// The calls that would be made, as the cloud calls them: `s3:PutBucketTagging`.
     pub calls: Vec<String>,
@@ -127,6 +136,32 @@ pub fn brief(value: &Value) -> String {
     text.chars().take(LONGEST).chain(['…']).collect()
 }
 
+/// What a resource that is not there yet would have by the spec of its object, field by field.
+pub(crate) fn settings(facts: &Facts, desired: &Value) -> Vec<Change> {
+    let secrets = facts.secrets.iter().flat_map(|secret| paths::places(desired, &secret.field)).collect();
+    let mut found = Vec::new();
+    set(desired, "/spec".to_owned(), &secrets, &mut found);
+    found
+}
+
+fn set(desired: &Value, pointer: String, secrets: &BTreeSet<String>, found: &mut Vec<Change>) {
+    let path = || paths::dotted(desired, &pointer);
+    match desired.pointer(&pointer) {
+        _ if secrets.contains(&pointer) => found.push(Change::sensitive(path())),
+        None | Some(Value::Null) => {}
+        Some(Value::Object(fields)) => {
+            for name in fields.keys() {
+                let inner = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+                set(desired, inner, secrets, found);
+            }
+        }
+        Some(Value::Array(elements)) if elements.iter().any(Value::is_object) => {
+            (0..elements.len()).for_each(|at| set(desired, format!("{pointer}/{at}"), secrets, found));
+        }
+        Some(value) => found.push(Change::new(path(), Value::Null, value.clone())),
+    }
+}
+
 /// One line for each change, such as `spec.size: wanted 3, found 2`.
 pub fn describe(changes: &[Change]) -> String {
     let one = |change: &Change| match change.sensitive {
@@ -160,5 +195,29 @@ mod tests {
             "spec.a: wanted 2, found 1; spec.p: differs"
         );
         assert_eq!(brief(&json!("x".repeat(100))).chars().count(), 61);
+    }
+
+    #[test]
+    fn what_a_new_resource_would_have() {
+        let dialect = std::sync::Arc::new(crate::dialect::ack::Ack::default());
+        let mut facts =
+            Facts::new("things.example.com", "Thing", "example", "example.com/finalizer", dialect);
+        facts.secrets = vec![crate::facts::SecretField { field: "spec.users[].password".to_owned() }];
+        let desired = json!({"spec": {
+            "name": "a", "none": null, "zones": ["x", "y"], "tags": {"a/b": "c"},
+            "users": [{"name": "u", "password": {"name": "secret", "key": "k"}}],
+        }});
+        let found = settings(&facts, &desired).into_iter().map(|one| (one.path, one.to, one.sensitive));
+        let expected = [
+            ("spec.name", json!("a"), false),
+            ("spec.tags.a/b", json!("c"), false),
+            ("spec.users[0].name", json!("u"), false),
+            ("spec.users[0].password", Value::Null, true),
+            ("spec.zones", json!(["x", "y"]), false),
+        ];
+        let expected = expected.map(|(path, to, sensitive)| (path.to_owned(), to, sensitive));
+        let mut found: Vec<_> = found.collect();
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        assert_eq!(found, expected);
     }
 }

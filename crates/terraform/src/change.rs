@@ -184,6 +184,22 @@ pub fn differences(block: &Block, before: &Value, after: &Value) -> Vec<Differen
     found
 }
 
+/// What a resource that is made would have, field by field: all but what nobody chose.
+pub fn settings(block: &Block, planned: &Value) -> Vec<Difference> {
+    let mut found = differences(block, &Value::Null, planned);
+    found.retain(|setting| !is_empty(&setting.after));
+    found
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Sequence(elements) => elements.is_empty(),
+        Value::Fields(fields) => fields.values().all(is_empty),
+        _ => false,
+    }
+}
+
 fn compare_block(block: &Block, before: &Value, after: &Value, path: &mut Path, found: &mut Vec<Difference>) {
     for (name, member) in &block.members {
         let (a, b) = (before.field(name), after.field(name));
@@ -211,31 +227,44 @@ fn compare_nested(
     path: &mut Path,
     found: &mut Vec<Difference>,
 ) {
+    let so_far = found.len();
+    let at = path.clone();
+    let whole = || Difference {
+        path: at.clone(),
+        before: before.clone(),
+        after: after.clone(),
+        secret: nested.block.members.values().any(Member::has_secrets),
+    };
     match (nested.nesting, before, after) {
-        (Nesting::Single | Nesting::Group, Value::Fields(_), Value::Fields(_)) => {
+        // What is new is told by its fields.
+        (Nesting::Single | Nesting::Group, Value::Fields(_) | Value::Null, Value::Fields(_)) => {
             compare_block(&nested.block, before, after, path, found);
         }
-        (Nesting::List, Value::Sequence(a), Value::Sequence(b)) if a.len() == b.len() => {
-            for (index, (a, b)) in a.iter().zip(b).enumerate() {
+        (Nesting::List, Value::Sequence(_) | Value::Null, Value::Sequence(b))
+            if before.as_sequence().is_none_or(|a| a.len() == b.len()) =>
+        {
+            let a = before.as_sequence().unwrap_or_default();
+            for (index, after) in b.iter().enumerate() {
                 path.0.push(Step::Index(index));
-                compare_block(&nested.block, a, b, path, found);
+                compare_block(&nested.block, a.get(index).unwrap_or(&Value::Null), after, path, found);
                 path.0.pop();
             }
         }
-        (Nesting::Map, Value::Fields(a), Value::Fields(b)) if a.keys().eq(b.keys()) => {
-            for (key, before) in a {
+        (Nesting::Map, Value::Fields(_) | Value::Null, Value::Fields(b))
+            if before.as_fields().is_none_or(|a| a.keys().eq(b.keys())) =>
+        {
+            for (key, after) in b {
                 path.0.push(Step::Key(key.clone()));
-                compare_block(&nested.block, before, &b[key], path, found);
+                compare_block(&nested.block, before.field(key), after, path, found);
                 path.0.pop();
             }
         }
-        // Sets, and what came or went as a whole.
-        _ => found.push(Difference {
-            path: path.clone(),
-            before: before.clone(),
-            after: after.clone(),
-            secret: nested.block.members.values().any(Member::has_secrets),
-        }),
+        // Sets, and what went as a whole.
+        _ => found.push(whole()),
+    }
+    if before.is_null() && found.len() == so_far {
+        // There is nothing in it, which is not the same as nothing.
+        found.push(whole());
     }
 }
 
@@ -327,5 +356,8 @@ mod tests {
             differences(&schema.block, &before, &after).iter().map(|found| found.path.to_string()).collect();
         assert_eq!(found, ["rule[1].port", "size"]);
         assert_eq!(differences(&schema.block, &before, &before), []);
+        let found = settings(&schema.block, &after);
+        let found: Vec<String> = found.iter().map(|found| found.path.to_string()).collect();
+        assert_eq!(found, ["name", "rule[0].port", "rule[1].port", "size"]);
     }
 }

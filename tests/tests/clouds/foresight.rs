@@ -31,8 +31,10 @@ fn what_is_tried_out_is_planned_and_not_done() {
         assert!(lines.lines().any(|one| one == format!("Warning: plan of {line}")), "{line}: {lines}");
     };
     expect(&lines, "Bucket default/b: create in 123456789012/us-east-1");
+    expect(&lines, r#"Bucket default/b: spec.name: "seen""#);
     expect(&lines, "Bucket default/b: calls s3:CreateBucket");
     expect(&lines, "Queue default/q: create in 123456789012/us-east-1");
+    expect(&lines, r#"Queue default/q: spec.visibilityTimeout: "40""#);
     expect(&lines, "Queue default/q: calls sqs:CreateQueue");
     assert_eq!(moto.writes(), [""; 0]);
 

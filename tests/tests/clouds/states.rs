@@ -1,5 +1,6 @@
 //! Terraform's states in and out of a control plane, as somebody does who moves between the two.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -91,40 +92,46 @@ fn in_a_bucket() {
     assert_eq!(kept().0, 404, "the state goes with the resource");
 }
 
+/// A resource that is there already, by its id or its identity: the manifest that is printed takes it over as it is.
 #[test]
-fn by_id() {
+fn by_id_and_by_identity() {
     let shelf = binary().with_file_name("examples").join("shelf");
     assert!(shelf.exists(), "{} is not built: cargo build -p terraform --example shelf", shelf.display());
-    let (_server, plane, things) = with_provider(&shelf, "shelf", "thing");
+    let scripts = tempfile::TempDir::new().unwrap();
+    let program = scripts.path().join("shelf");
+    std::fs::write(&program, format!("#!/bin/sh\nIDENTITY=1 exec {}\n", shelf.display())).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (_server, plane, things) = with_provider(&program, "shelf", "thing");
     let kind = "things.thing.shelf.kubeform.com";
-    let thing = json!({
-        "apiVersion": "thing.shelf.kubeform.com/v1alpha1", "kind": "Thing",
-        "metadata": {"name": "maker", "annotations": {"hangar.dev/deletion-policy": "retain"}},
-        "spec": {"resource": {"name": "found", "size": 7}, "providerRef": {"name": "shelf-provider-secret"}},
-    });
-    good(&plane, &["create", "-f", "-"], &thing.to_string());
     let is_current =
         |name: &str| Some(object(&plane, kind, name)).filter(|now| now["status"]["phase"] == "Current");
-    let made = eventually("the phase Current", || is_current("maker"));
-    let id = made["spec"]["resource"]["id"].as_str().unwrap().to_owned();
-    good(&plane, &["delete", kind, "maker"], "");
+    for (number, by) in ["id", "identity"].into_iter().enumerate() {
+        let maker = format!("maker-of-{by}");
+        let thing = json!({
+            "apiVersion": "thing.shelf.kubeform.com/v1alpha1", "kind": "Thing",
+            "metadata": {"name": maker, "annotations": {"hangar.dev/deletion-policy": "retain"}},
+            "spec": {"resource": {"name": by, "size": 7}, "providerRef": {"name": "shelf-provider-secret"}},
+        });
+        good(&plane, &["create", "-f", "-"], &thing.to_string());
+        let made = eventually("the phase Current", || is_current(&maker));
+        let id = made["spec"]["resource"]["id"].as_str().unwrap().to_owned();
+        good(&plane, &["delete", kind, &maker], "");
 
-    let manifest = hangar(&plane, &["import", "terraform", "shelf", "shelf_thing", &id, "--name", "found"]);
-    assert!(manifest.contains("size: 7") && manifest.contains(&format!("id: {id}")), "{manifest}");
-    let probes = || good(&plane, &["get", "resources.terraform.hangar.dev", "-o", "name"], "");
-    eventually("the end of the probe", || probes().is_empty().then_some(()));
-    let file = things.join(format!("{id}.json"));
-    let before = std::fs::read_to_string(&file).unwrap();
-    good(&plane, &["apply", "-f", "-"], &manifest);
-    let found = eventually("the phase Current", || is_current("found"));
-    assert_eq!(found["spec"]["state"]["id"], json!(id));
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), before, "taken over without a change");
-    assert_eq!(
-        std::fs::read_dir(&things)
-            .unwrap()
-            .flatten()
-            .filter(|one| one.path().extension().is_some_and(|end| end == "json"))
-            .count(),
-        1
-    );
+        let identity = json!({"name": by}).to_string();
+        let which = if by == "id" { vec![id.as_str()] } else { vec!["--identity", identity.as_str()] };
+        let import = ["import", "terraform", "shelf", "shelf_thing", "--name", by];
+        let manifest = hangar(&plane, &[&import[..], &which[..]].concat());
+        assert!(manifest.contains("size: 7") && manifest.contains(&format!("id: {id}")), "{manifest}");
+        let probes = || good(&plane, &["get", "resources.terraform.hangar.dev", "-o", "name"], "");
+        eventually("the end of the probe", || probes().is_empty().then_some(()));
+        let file = things.join(format!("{id}.json"));
+        let before = std::fs::read_to_string(&file).unwrap();
+        good(&plane, &["apply", "-f", "-"], &manifest);
+        let found = eventually("the phase Current", || is_current(by));
+        assert_eq!(found["spec"]["state"]["id"], json!(id));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), before, "taken over without a change");
+        let files = std::fs::read_dir(&things).unwrap().flatten();
+        let count = files.filter(|one| one.path().extension().is_some_and(|end| end == "json")).count();
+        assert_eq!(count, number + 1);
+    }
 }

@@ -1,9 +1,9 @@
-//! The steps of Kubeform's users, with kubectl, on a provider built with a published framework.
+//! What Kubeform's users do and see beside its ten steps, with kubectl, on a provider built with a published framework.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use end_to_end::{ControlPlane, Server, tools_dir};
+use end_to_end::{ControlPlane, Server, binary, tools_dir};
 use serde_json::{Value, json};
 
 use super::{eventually, exists, good, kubectl, object, refused};
@@ -208,6 +208,9 @@ fn a_dry_run_shows_the_plan() {
     };
     let said = tried(&["apply", "--dry-run=server", "-f", "-"], &first);
     assert!(said.contains("plan of Note default/first: create in memo_note (memo)"), "{said}");
+    for field in [r#"title: "hello""#, r#"text: "world""#, "length: 5", "id: (known after apply)"] {
+        assert!(said.contains(&format!("plan of Note default/first: spec.resource.{field}\n")), "{said}");
+    }
     assert!(!notes.join("note-hello").exists() && !exists(&plane, NOTES, "first"));
     good(&plane, &["create", "-f", "-"], &first);
     current(&plane, "first");
@@ -218,4 +221,61 @@ fn a_dry_run_shows_the_plan() {
     let said = tried(&["delete", "--dry-run=server", NOTES, "first"], "");
     assert!(said.contains("delete in memo_note (memo)"), "{said}");
     assert_eq!(std::fs::read_to_string(notes.join("note-hello")).unwrap(), "world");
+}
+
+/// What a provider warns of is told before and after, and what is secret neither time.
+#[test]
+fn warnings_of_a_provider() {
+    let (_server, plane, _) = with_notes();
+    let pin = format!("--from-literal=resource={}", json!({"pin": "4711"}));
+    good(&plane, &["create", "secret", "generic", "pins", &pin], "");
+    let safe = json!({
+        "apiVersion": "safe.memo.kubeform.com/v1alpha1", "kind": "Safe", "metadata": {"name": "weak"},
+        "spec": {
+            "resource": {"label": "weak"}, "providerRef": {"name": "memo-provider-secret"}, "secretRef": {"name": "pins"},
+        },
+    })
+    .to_string();
+    let warning = "spec.resource.pin: a short pin: (sensitive) is soon guessed";
+    let tried = kubectl(&plane, &["apply", "--dry-run=server", "-f", "-"], &safe);
+    let said = String::from_utf8(tried.stderr).unwrap();
+    let warned = format!("warning: {warning}");
+    let hidden = ["spec.resource.pin: (sensitive value)", "spec.resource.key: (sensitive value)"];
+    for line in hidden.into_iter().chain([warned.as_str()]) {
+        assert!(said.contains(&format!("plan of Safe default/weak: {line}\n")), "{said}");
+    }
+    good(&plane, &["create", "-f", "-"], &safe);
+    let events = ["get", "events", "-o", "json", "--field-selector=involvedObject.kind=Safe,type=Warning"];
+    let told = eventually("the event", || {
+        let events: Value = serde_json::from_str(&good(&plane, &events, "")).unwrap();
+        events["items"].as_array().unwrap().first().cloned()
+    });
+    assert_eq!((&told["reason"], &told["message"]), (&json!("ProviderWarning"), &json!(warning)));
+}
+
+/// What the provider says of its fields is what kubectl explains.
+#[test]
+fn kinds_are_explained() {
+    let shelf = binary().with_file_name("examples").join("shelf");
+    let (_server, plane, _) = with_provider(&shelf, "shelf", "thing");
+    let explained =
+        |path: &str| good(&plane, &["explain", path, "--api-version=thing.shelf.kubeform.com/v1alpha1"], "");
+    let size = explained("things.spec.resource.size");
+    assert!(size.contains("The size of it."), "{size}");
+    let spec = explained("things.spec");
+    assert!(spec.contains("provider's configuration") && spec.contains("terminationPolicy"), "{spec}");
+}
+
+/// What plugins of go-plugin write goes over a call of its own, and nobody who does not make it hears of it.
+#[test]
+fn what_a_provider_writes_is_logged() {
+    let shelf = binary().with_file_name("examples").join("shelf");
+    assert!(shelf.exists(), "{} is not built: cargo build -p terraform --example shelf", shelf.display());
+    let level = |_: &Path| vec!["--log-level".to_owned(), "debug".to_owned()];
+    let (server, _plane, _) = with_provider_and(&shelf, "shelf", "thing", level);
+    for said in ["the shelf is open", "the shelf creaks"] {
+        let line = |log: &str| log.lines().find(|line| line.contains(said)).map(str::to_owned);
+        let line = eventually(said, || line(&server.log()));
+        assert!(line.contains("DEBUG") && line.contains("terraform-provider-shelf"), "{line}");
+    }
 }

@@ -1,6 +1,7 @@
 //! What a pass would do, without doing it.
 
 use super::{Pass, Stop};
+use crate::calls::Calls;
 use crate::driver::{Connection, Driver};
 use crate::failure::{Class, Failure};
 use crate::machine::{Decision, State, decide};
@@ -50,6 +51,8 @@ impl<D: Driver> Pass<'_, D> {
             Decision::Go(_) => self.foresee_changes(&mut preview).await?,
         }
         preview.remarks.extend(self.advisories.iter().map(|advisory| advisory.message.clone()));
+        let warnings = self.calls.iter().flat_map(Calls::take_warnings);
+        preview.remarks.extend(warnings.map(|text| format!("warning: {}", self.secrets.redact(&text))));
         Ok(preview)
     }
 
@@ -57,16 +60,24 @@ impl<D: Driver> Pass<'_, D> {
         let subject = self.subject()?;
         let planned = self.engine.driver.plan(&subject, self.observed.as_deref());
         let planned = self.bounded(planned).await?;
+        if self.observed.is_none() {
+            preview.verb = Verb::Create;
+            preview.calls = planned.calls;
+            preview.changes = match planned.changes.is_empty() {
+                true => plan::settings(&self.facts, &self.desired),
+                false => planned.changes,
+            };
+            return Ok(());
+        }
         let (changes, stuck) = self.guard.divide(planned.changes);
         if !stuck.is_empty() {
             preview.remarks.push(format!("not written again: {}", plan::describe(&stuck)));
         }
         let replaces = changes.iter().any(|change| change.replaces);
-        preview.verb = match (&self.observed, changes.is_empty()) {
-            (None, _) => Verb::Create,
-            (Some(_), true) => Verb::Nothing,
-            (Some(_), false) if replaces => Verb::Replace,
-            (Some(_), false) => Verb::Update,
+        preview.verb = match changes.is_empty() {
+            true => Verb::Nothing,
+            false if replaces => Verb::Replace,
+            false => Verb::Update,
         };
         if replaces && self.controls.replace.unwrap_or(self.policies.replace) == ReplacePolicy::Refuse {
             preview.remarks.push(plan::unchangeable(&changes));

@@ -6,6 +6,7 @@ use objects::Value;
 use runtime::Next;
 
 use super::{Pass, Step, Stop};
+use crate::calls::Calls;
 use crate::dialect::{Look, Report, Verdict};
 use crate::driver::Driver;
 use crate::events::Severity;
@@ -21,6 +22,17 @@ impl<D: Driver> Pass<'_, D> {
             let message = self.secrets.redact(message);
             let events = &self.engine.events;
             events.record(client, &self.object, severity, reason, &message, self.now).await;
+        }
+    }
+
+    /// What the cloud warned of in this pass. It does so at every look: once is enough.
+    pub(super) async fn tell_warnings(&self) {
+        const REASON: &str = "ProviderWarning";
+        for warning in self.calls.iter().flat_map(Calls::take_warnings) {
+            let warning = self.secrets.redact(&warning);
+            if !self.engine.events.tells(&self.object, Severity::Warning, REASON, &warning) {
+                self.event(Severity::Warning, REASON, &warning).await;
+            }
         }
     }
 

@@ -4,11 +4,13 @@
 //! every field of the handshake. The gRPC is written out here on hyper, so that host and provider do not share their
 //! mistakes. It misbehaves on demand: `FAULT` in its environment for the time before it is configured, and the file
 //! `fault` on the shelf for any call after. Calls are noted in the file `calls`, so that one of them can be its last
-//! whichever process gets it: `die` or `die-after` with the number of the call in the file `last`.
+//! whichever process gets it: `die` or `die-after` with the number of the call in the file `last`. With `IDENTITY` in its
+//! environment its things have identities, of that version.
 
 // It talks to its host on standard output; where it cannot go on, it ends, and that is for the host to bear.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
+mod identity;
 mod serve;
 mod thing;
 

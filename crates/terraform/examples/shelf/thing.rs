@@ -8,10 +8,11 @@ use prost::bytes::Bytes;
 use terraform::protocol::messages as wire;
 use terraform::value::{Fields, Type, Value};
 
-use super::Shelf;
 use super::serve::Reply;
+use super::{Shelf, identity};
 
 const ERROR: i32 = 1;
+const WARNING: i32 = 2;
 
 /// (name, type, flags): r required, o optional, c computed, s sensitive, w write-only
 type Attributes = &'static [(&'static str, &'static str, &'static str)];
@@ -128,11 +129,23 @@ fn error(summary: &str, attribute: &[&str]) -> wire::Diagnostic {
     wire::Diagnostic { severity: ERROR, summary: summary.into(), detail: String::new(), attribute }
 }
 
-fn value(value: &Option<wire::DynamicValue>, ty: &Type) -> Value {
+/// What is put off until something else is there.
+fn deferred(fault: Option<&str>) -> Option<wire::Deferred> {
+    (fault == Some("defer")).then_some(wire::Deferred { reason: 3 })
+}
+
+/// What is amiss, with what a provider should keep to itself.
+fn warnings(fault: Option<&str>, what: &str, config: &Value) -> Vec<wire::Diagnostic> {
+    let secret = config.field("secret").as_str().unwrap_or("nothing");
+    let warning = error(&format!("{what}: {secret} is old"), &["size"]);
+    if fault == Some("warn") { vec![wire::Diagnostic { severity: WARNING, ..warning }] } else { vec![] }
+}
+
+pub fn value(value: &Option<wire::DynamicValue>, ty: &Type) -> Value {
     Value::from_msgpack(&value.as_ref().expect("a value").msgpack, ty).expect("a value of the type")
 }
 
-fn dynamic(value: &Value, ty: &Type) -> Option<wire::DynamicValue> {
+pub fn dynamic(value: &Value, ty: &Type) -> Option<wire::DynamicValue> {
     Some(wire::DynamicValue { msgpack: value.to_msgpack(ty).unwrap().into(), json: Bytes::new() })
 }
 
@@ -140,6 +153,8 @@ pub fn answer(shelf: &Shelf, method: &str, body: &[u8], fault: Option<&str>) -> 
     let ty = thing_type();
     match method {
         "GetSchema" => reply(&schema()),
+        "GetResourceIdentitySchemas" => identity::schemas(),
+        "UpgradeResourceIdentity" => identity::upgrade(&wire::UpgradeRequest::decode(body).unwrap()),
         "PrepareProviderConfig" => {
             let request = wire::ValidateProviderRequest::decode(body).unwrap();
             let config = value(&request.config, &Type::object(types(PROVIDER)));
@@ -165,7 +180,7 @@ pub fn answer(shelf: &Shelf, method: &str, body: &[u8], fault: Option<&str>) -> 
         "ValidateResourceTypeConfig" => {
             let request = wire::ValidateRequest::decode(body).unwrap();
             let config = value(&request.config, &ty);
-            let mut diagnostics = Vec::new();
+            let mut diagnostics = warnings(fault, "validated", &config);
             if config.field("name").as_str() == Some("") {
                 diagnostics.push(error("a thing needs a name", &["name"]));
             }
@@ -194,8 +209,12 @@ pub fn answer(shelf: &Shelf, method: &str, body: &[u8], fault: Option<&str>) -> 
             let request = wire::ReadRequest::decode(body).unwrap();
             let state = value(&request.current_state, &ty);
             let found = Things::of(shelf).read(state.field("id").as_str().unwrap_or_default(), &ty);
-            let new_state = dynamic(&found.unwrap_or(Value::Null), &ty);
-            reply(&wire::ReadResponse { new_state, private: request.private, ..Default::default() })
+            let diagnostics = warnings(fault, "read", &state);
+            let found = found.unwrap_or(Value::Null);
+            let new_identity = identity::of(&found);
+            let new_state = dynamic(&found, &ty);
+            let (private, deferred) = (request.private, deferred(fault));
+            reply(&wire::ReadResponse { new_state, private, diagnostics, deferred, new_identity })
         }
         "PlanResourceChange" => plan(wire::PlanRequest::decode(body).unwrap(), &ty, fault),
         "ApplyResourceChange" => {
@@ -203,14 +222,20 @@ pub fn answer(shelf: &Shelf, method: &str, body: &[u8], fault: Option<&str>) -> 
         }
         "ImportResourceState" => {
             let request = wire::ImportRequest::decode(body).unwrap();
-            match Things::of(shelf).read(&request.id, &ty) {
+            let things = Things::of(shelf);
+            let found = match &request.identity {
+                Some(identity) => things.named(&identity::name(identity), &ty),
+                None => things.read(&request.id, &ty),
+            };
+            match found {
                 Some(state) => reply(&wire::ImportResponse {
                     imported_resources: vec![wire::ImportedResource {
                         type_name: request.type_name,
                         state: dynamic(&state, &ty),
                         private: Bytes::from_static(b"imported"),
-                        identity: None,
+                        identity: identity::of(&state),
                     }],
+                    deferred: deferred(fault),
                     ..Default::default()
                 }),
                 None => reply(&wire::ImportResponse {
@@ -237,7 +262,7 @@ pub fn creates(body: &[u8]) -> bool {
     value(&request.prior_state, &thing_type()).is_null()
 }
 
-fn reply(message: &impl Message) -> Reply {
+pub fn reply(message: &impl Message) -> Reply {
     Reply::Message(message.encode_to_vec())
 }
 
@@ -279,7 +304,10 @@ fn plan(request: wire::PlanRequest, ty: &Type, fault: Option<&str>) -> Reply {
         }
     }
     reply(&wire::PlanResponse {
+        planned_identity: identity::of(&planned),
         planned_state: dynamic(&planned, ty),
+        diagnostics: warnings(fault, "planned", &planned),
+        deferred: deferred(fault),
         requires_replace,
         planned_private: if request.prior_private.is_empty() {
             Bytes::from_static(b"planned")
@@ -344,15 +372,15 @@ fn apply(things: &Things, request: wire::ApplyRequest, ty: &Type, fault: Option<
     things.write(&id, &fields, &config, ty);
     let diagnostics = match fault {
         Some("partial") => vec![error("the shelf is too short", &["size"])],
-        _ => vec![],
+        fault => warnings(fault, "applied", &config),
     };
-    let new_state = dynamic(&Value::Fields(fields), ty);
+    let made = Value::Fields(fields);
     reply(&wire::ApplyResponse {
-        new_state,
+        new_state: dynamic(&made, ty),
         private,
         diagnostics,
         legacy_type_system: true,
-        new_identity: None,
+        new_identity: identity::of(&made),
     })
 }
 
@@ -373,6 +401,14 @@ impl Things {
     fn read(&self, id: &str, ty: &Type) -> Option<Value> {
         let text = std::fs::read(self.path(id)).ok()?;
         Value::from_state_json(&text, ty).ok()
+    }
+
+    fn named(&self, name: &str, ty: &Type) -> Option<Value> {
+        let files = std::fs::read_dir(&self.directory).ok()?.flatten().map(|entry| entry.path());
+        let mut things = files
+            .filter(|path| path.extension().is_some_and(|end| end == "json"))
+            .filter_map(|path| Value::from_state_json(&std::fs::read(path).ok()?, ty).ok());
+        things.find(|thing| thing.field("name").as_str() == Some(name))
     }
 
     fn write(&self, id: &str, fields: &Fields, config: &Value, ty: &Type) {

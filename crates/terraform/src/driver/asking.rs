@@ -11,13 +11,21 @@ use super::kept::{Kept, KeptResource, Place};
 use super::wanted::{self, Secrets};
 use super::{Looking, Note, Terraform, failures, outputs, remote, telling};
 use crate::backend::file::Instance;
-use crate::change;
+use crate::change::{self, Difference};
 use crate::diagnostic::Path;
 use crate::dialect::{IMPORT_ID, IMPORT_IDENTITY, IMPORT_STATE};
 use crate::plugin::{ImportBy, Planned, PluginError, Reading, State};
 use crate::schema::Block;
 use crate::shape;
 use crate::value::Value;
+
+/// What a look for a resource came to.
+pub(super) enum Sight {
+    There(State),
+    Nothing,
+    /// The provider found nothing, or cannot look: it does not say which.
+    Unclear,
+}
 
 impl Terraform {
     pub(super) fn place<'a>(subject: &'a Looking<'_>) -> Place<'a> {
@@ -87,15 +95,34 @@ impl Terraform {
         resource: &KeptResource,
     ) -> Result<State, Failure> {
         let connection = subject.connection;
+        let identity = Self::identity_of(subject, secrets, resource).await?;
         if let Some(state) = resource.state(&connection.schema, connection.identity()) {
-            return Ok(state);
+            return Ok(State { identity, ..state });
         }
         let (version, json) = (resource.schema_version, resource.attributes.clone());
         let upgrade = connection.lease.upgrade(&connection.type_name, version, json.as_bytes());
         let value =
             Self::call(subject, OperationType::ReadOne, "UpgradeResourceState", secrets, upgrade).await?;
-        let identity = resource.identity(connection.identity());
         Ok(State { value, private: resource.private_bytes(), identity })
+    }
+
+    /// A kept identity, brought to the version that the provider knows today.
+    async fn identity_of(
+        subject: &Looking<'_>,
+        secrets: &Secrets,
+        resource: &KeptResource,
+    ) -> Result<Option<Value>, Failure> {
+        let connection = subject.connection;
+        let version = resource.identity_version;
+        let current = connection.identity().filter(|schema| schema.version != version);
+        let (Some(_), Some(json)) = (current, &resource.identity) else {
+            return Ok(resource.identity(connection.identity()));
+        };
+        let upgrade = connection.lease.upgrade_identity(&connection.type_name, version, json.as_bytes());
+        let upgraded =
+            Self::call(subject, OperationType::ReadOne, "UpgradeResourceIdentity", secrets, upgrade).await;
+        // The provider gives it again when it looks.
+        Ok(upgraded.unwrap_or_default())
     }
 
     /// What the provider makes of a state that was kept by another version of it. Which one is not known, so it cannot
@@ -111,7 +138,6 @@ impl Terraform {
         let read = connection.lease.read(&connection.type_name, &state);
         let read = Self::call(subject, OperationType::ReadOne, "ReadResource", secrets, read).await;
         match read {
-            Ok(Reading { deferred: Some(_), .. }) => Ok(state),
             Ok(Reading { state: Some(found), .. }) => Ok(found),
             Ok(_) => Ok(self.import(subject, secrets).await?.unwrap_or(state)),
             Err(failure) => self.import(subject, secrets).await?.ok_or(failure),
@@ -148,6 +174,47 @@ impl Terraform {
         let found = found.into_iter().find(|found| found.type_name == connection.type_name);
         let found = found.ok_or_else(|| Failure::recoverable("the provider found nothing to import"))?;
         Ok(Some(found.state))
+    }
+
+    /// What there is by an identity.
+    pub(super) async fn by_identity(
+        subject: &Looking<'_>,
+        secrets: &Secrets,
+        identity: &Value,
+    ) -> Result<Sight, Failure> {
+        let connection = subject.connection;
+        let by = ImportBy::Identity(identity.clone());
+        let import = async {
+            match connection.lease.import(&connection.type_name, &by).await {
+                Err(PluginError::Refused(_) | PluginError::Unsupported { .. }) => Ok(Vec::new()),
+                answer => answer,
+            }
+        };
+        let found =
+            Self::call(subject, OperationType::ReadOne, "ImportResourceState", secrets, import).await?;
+        let found = found.into_iter().find(|found| found.type_name == connection.type_name);
+        let Some(found) = found else { return Ok(Sight::Unclear) };
+        // An import need not have looked.
+        let read = connection.lease.read(&connection.type_name, &found.state);
+        let read = Self::call(subject, OperationType::ReadOne, "ReadResource", secrets, read).await?;
+        Ok(read.state.map_or(Sight::Nothing, Sight::There))
+    }
+
+    /// The identity that a creation is going to give, if the provider knows it already, and if nothing has it yet.
+    pub(super) async fn sought(
+        subject: &Looking<'_>,
+        secrets: &Secrets,
+        planned: &Planned,
+    ) -> Result<Option<String>, Failure> {
+        let identity = planned.identity.as_ref().filter(|identity| identity.known());
+        let (Some(schema), Some(identity)) = (subject.connection.identity(), identity) else {
+            return Ok(None);
+        };
+        if let Sight::There(_) = Self::by_identity(subject, secrets, identity).await? {
+            return Ok(None);
+        }
+        let json = identity.to_state_json(&schema.ty).ok();
+        Ok(json.and_then(|json| String::from_utf8(json).ok()))
     }
 
     /// What Terraform knew of a resource, from the Secret that the object names.
@@ -188,7 +255,7 @@ impl Terraform {
         let made_by = made_by.or_else(|| before.made_by.clone());
         let resource = Some(resource);
         let inconsistent = before.inconsistent.clone().filter(|_| before.resource == resource);
-        let kept = Kept { creating: None, made_by, resource, inconsistent, ..before.clone() };
+        let kept = Kept { creating: None, sought: None, made_by, resource, inconsistent, ..before.clone() };
         if kept != *before || Self::is_to_be_moved(subject) {
             self.keep(subject, &kept).await?;
         }
@@ -257,6 +324,20 @@ impl Terraform {
     }
 }
 
+/// What a new resource would have, field by field.
+pub(super) fn settings(block: &Block, planned: &Planned) -> Vec<Change> {
+    change::settings(block, &planned.state).into_iter().map(|setting| shown(block, setting)).collect()
+}
+
+/// A change as people are shown it.
+fn shown(block: &Block, difference: Difference) -> Change {
+    let path = shape::field_path("spec.resource", block, &difference.path);
+    match difference.secret {
+        true => Change::sensitive(path),
+        false => Change::new(path, telling::json(&difference.before), telling::json(&difference.after)),
+    }
+}
+
 /// Changes by field. What has to be replaced is said of fields that really change.
 pub(super) fn differences(block: &Block, prior: &Value, planned: &Planned) -> Vec<Change> {
     let found = change::differences(block, prior, &planned.state);
@@ -265,21 +346,13 @@ pub(super) fn differences(block: &Block, prior: &Value, planned: &Planned) -> Ve
         .iter()
         .filter(|path| change::at(prior, path) != change::at(&planned.state, path))
         .collect();
-    let known =
-        |value: &Value| if value.known() { telling::json(value) } else { json!("(known after apply)") };
     found
         .into_iter()
         .map(|difference| {
-            let path = shape::field_path("spec.resource", block, &difference.path);
             let replaces = replaced
                 .iter()
                 .any(|path| path.0.starts_with(&difference.path.0) || difference.path.0.starts_with(&path.0));
-            let change = if difference.secret {
-                Change::sensitive(path)
-            } else {
-                Change::new(path, known(&difference.before), known(&difference.after))
-            };
-            Change { replaces, ..change }
+            Change { replaces, ..shown(block, difference) }
         })
         .collect()
 }

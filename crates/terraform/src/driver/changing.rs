@@ -28,8 +28,10 @@ impl Terraform {
         let before = self.load(subject).await?;
         let deposed = intent.deposed.as_ref().and(before.deposed.or(before.resource));
         // From here on it is not known whether there is a resource, until its state is kept.
+        let sought = Self::sought(subject, &note.secrets, planned).await?;
         let token = intent.token.clone();
-        let creating = Kept { creating: Some(token), deposed, outputs: before.outputs, ..Kept::default() };
+        let creating =
+            Kept { creating: Some(token), sought, deposed, outputs: before.outputs, ..Kept::default() };
         self.keep(subject, &creating).await?;
         let none = State::none();
         let purpose = OperationType::Create;
@@ -108,7 +110,6 @@ impl Terraform {
             private: prior.private.clone(),
             identity: None,
             replace: Vec::new(),
-            deferred: None,
             lenient: false,
             warnings: Default::default(),
         };
@@ -116,6 +117,7 @@ impl Terraform {
             let plan = connection.lease.plan(&connection.type_name, prior, &Value::Null, &Value::Null);
             let asked =
                 Self::call(subject, OperationType::Delete, "PlanResourceChange", secrets, plan).await?;
+            connection.warned(subject, &asked.warnings, secrets);
             planned.private = asked.private;
         }
         let purpose = OperationType::Delete;
@@ -154,6 +156,8 @@ impl Terraform {
         let connection = subject.connection;
         let time = telling::timeout(subject.object, purpose);
         let apply = connection.lease.apply(&connection.type_name, prior, planned, config, time);
-        Self::call(subject, purpose, "ApplyResourceChange", secrets, apply).await
+        let applied = Self::call(subject, purpose, "ApplyResourceChange", secrets, apply).await?;
+        connection.warned(subject, &applied.diagnostics, secrets);
+        Ok(applied)
     }
 }

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use provision::{Class, Failure};
 
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Diagnostic, Diagnostics, Path};
 use crate::plugin::PluginError;
 use crate::schema::Block;
 use crate::shape::{self, FieldError};
 
 /// Until there may be room for another process.
 const ROOM: Duration = Duration::from_secs(10);
+/// Until what a provider waits for may be there: it has no way to say that it is.
+const DEFERRED: Duration = Duration::from_secs(30);
 /// Words by which clouds say that these were too many calls; providers pass them on as text.
 const THROTTLED: [&str; 5] = ["429", "Too Many Requests", "Throttl", "rate exceeded", "RequestLimitExceeded"];
 const DENIED: [&str; 5] = ["401", "403", "AccessDenied", "Unauthorized", "Forbidden"];
@@ -21,6 +23,7 @@ pub fn failure(error: PluginError, block: Option<&Block>, changing: bool) -> Fai
     let class = match &error {
         PluginError::Refused(diagnostics) => return refused(diagnostics, block, Class::Recoverable),
         PluginError::TooMany { .. } => Class::Waiting(ROOM),
+        PluginError::Deferred { .. } => Class::Waiting(DEFERRED),
         PluginError::WrongArchitecture { .. } | PluginError::Protocol { .. } | PluginError::Value(_) => {
             Class::Terminal
         }
@@ -67,12 +70,26 @@ pub fn field(error: &FieldError) -> Failure {
     Failure::terminal(error.problem.clone()).at(format!("spec.resource.{}", error.path))
 }
 
+/// A warning, with the field of the object that it is about.
+pub fn warning(warning: &Diagnostic, block: Option<&Block>) -> String {
+    let field = block.filter(|_| !warning.path.0.is_empty());
+    match field.map(|block| shape::field_path("spec.resource", block, &warning.path)) {
+        Some(field) => format!("{field}: {}", Diagnostic { path: Path::default(), ..warning.clone() }),
+        None => warning.to_string(),
+    }
+}
+
 /// Values that must not be seen, taken out of a message.
-pub fn redact(mut failure: Failure, secrets: &[String]) -> Failure {
+pub fn redact(failure: Failure, secrets: &[String]) -> Failure {
+    Failure { message: redacted(failure.message, secrets), ..failure }
+}
+
+/// The same of any text.
+pub fn redacted(mut text: String, secrets: &[String]) -> String {
     for secret in secrets {
-        if failure.message.contains(secret.as_str()) {
-            failure.message = failure.message.replace(secret.as_str(), "(sensitive)");
+        if text.contains(secret.as_str()) {
+            text = text.replace(secret.as_str(), "(sensitive)");
         }
     }
-    failure
+    text
 }

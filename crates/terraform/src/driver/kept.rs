@@ -58,6 +58,8 @@ impl Seal {
 pub struct Kept {
     /// A creation with this token was about to be asked for; what became of it is not known.
     pub creating: Option<String>,
+    /// By what its resource can be looked for, in the provider's own terms: nothing was there by it before.
+    pub sought: Option<String>,
     /// The token of the creation that made what is kept.
     pub made_by: Option<String>,
     pub resource: Option<KeptResource>,
@@ -75,7 +77,12 @@ impl Kept {
         if let Some(deposed) = self.deposed.take() {
             self.resource = Some(deposed);
         }
-        Kept { creating: None, ..self }
+        Kept { creating: None, sought: None, ..self }
+    }
+
+    /// What became of the creation can be looked for by it.
+    pub fn sought(&self, schema: Option<&IdentitySchema>) -> Option<Value> {
+        Value::from_state_json(self.sought.as_ref()?.as_bytes(), &schema?.ty).ok()
     }
 }
 
@@ -127,7 +134,7 @@ impl KeptResource {
         Some(State { value, private: self.private_bytes(), identity: self.identity(identity) })
     }
 
-    /// One of an older version is left out: the provider gives it again when it looks.
+    /// One of another version is left out.
     pub fn identity(&self, schema: Option<&IdentitySchema>) -> Option<Value> {
         let schema = schema.filter(|schema| schema.version == self.identity_version)?;
         Value::from_state_json(self.identity.as_ref()?.as_bytes(), &schema.ty).ok()

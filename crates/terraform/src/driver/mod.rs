@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::SignedDuration;
 use objects::field::ErrorList;
 use objects::{CompactString, Value as Json, meta};
 use provision::{
@@ -32,6 +33,7 @@ use serde_json::json;
 
 use crate::backend::Backends;
 use crate::change;
+use crate::diagnostic::Diagnostics;
 use crate::dialect::{IMPORT_ID, OBSERVE_ONLY, is_taking_over};
 use crate::module::children;
 use crate::plugin::{Applied, IdentitySchema, Lease, Planned, Pool, State};
@@ -39,11 +41,15 @@ use crate::registry::{Registry, Served};
 use crate::schema::Schema;
 use crate::shape;
 use crate::value::Value;
-use asking::differences;
+use asking::{Sight, differences, settings};
 pub(crate) use kept::owner;
 use kept::{Kept, Seal};
 use remote::Remote;
 use wanted::Secrets;
+
+/// What a creation whose answer was lost has made may come about, and may be seen, later.
+const IN_DOUBT: SignedDuration = SignedDuration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 pub struct Terraform {
     registry: Arc<Registry>,
@@ -154,6 +160,17 @@ impl Configured {
     fn redact(&self, failure: Failure, secrets: &Secrets) -> Failure {
         let failure = failures::redact(failure, &self.redactions);
         failures::redact(failure, &secrets.texts())
+    }
+
+    /// What the provider says is amiss although it did what it was asked.
+    fn warned(&self, subject: &Looking<'_>, diagnostics: &Diagnostics, secrets: &Secrets) {
+        let own = self.lease.warnings().warnings().map(|warning| warning.to_string());
+        let block = Some(&self.schema.block);
+        let told = diagnostics.warnings().map(|warning| failures::warning(warning, block));
+        for text in own.chain(told) {
+            let text = failures::redacted(text, &self.redactions);
+            subject.calls.warn(failures::redacted(text, &secrets.texts()));
+        }
     }
 
     fn refused(&self, applied: &Applied, secrets: &Secrets) -> Option<Failure> {
@@ -291,12 +308,7 @@ impl Driver for Terraform {
         let Some(state) = state else { return Ok(Observation::Absent) };
         let read = connection.lease.read(&connection.type_name, &state);
         let read = Self::call(subject, OperationType::ReadOne, "ReadResource", &secrets, read).await?;
-        if let Some(deferral) = read.deferred {
-            return Err(Failure::waiting(
-                Duration::from_secs(30),
-                format!("the provider waits: {}", deferral.0),
-            ));
-        }
+        connection.warned(subject, &read.warnings, &secrets);
         let Some(state) = read.state else { return Ok(Observation::Absent) };
         let ours = kept.resource.is_some();
         // What a module wishes is in a Secret already; what is only looked at has no wishes.
@@ -339,6 +351,7 @@ impl Driver for Terraform {
             let failure = failures::refused(&checked, Some(block), Class::Terminal);
             return Err(connection.redact(failure, &secrets));
         }
+        connection.warned(subject, &checked, &secrets);
         let none = State::none();
         let prior = observed.map_or(&none, |observed| &observed.note.state);
         let mut asked = config.to_state_json(connection.schema.ty()).unwrap_or_default();
@@ -351,22 +364,17 @@ impl Driver for Terraform {
         let plan = connection.lease.plan(&connection.type_name, prior, &proposed, &config);
         let planned =
             Self::call(subject, OperationType::ReadOne, "PlanResourceChange", &secrets, plan).await?;
-        if let Some(deferral) = planned.deferred {
-            return Err(Failure::waiting(
-                Duration::from_secs(30),
-                format!("the provider waits: {}", deferral.0),
-            ));
-        }
+        connection.warned(subject, &planned.warnings, &secrets);
         let tainted =
             observed.and_then(|observed| observed.note.kept.resource.as_ref()).is_some_and(|r| r.tainted);
-        let mut changes = Vec::new();
-        if observed.is_some() {
-            changes = differences(block, &prior.value, &planned);
-            if tainted {
-                let reason = json!("its creation failed half-way");
-                let replaced = Change::new("spec.resource", reason, Json::Null);
-                changes.push(Change { replaces: true, ..replaced });
-            }
+        let mut changes = match observed {
+            Some(_) => differences(block, &prior.value, &planned),
+            None => settings(block, &planned),
+        };
+        if tainted {
+            let reason = json!("its creation failed half-way");
+            let replaced = Change::new("spec.resource", reason, Json::Null);
+            changes.push(Change { replaces: true, ..replaced });
         }
         let calls = vec![format!("{}:ApplyResourceChange", connection.type_name)];
         let kept = observed.map(|observed| observed.note.kept.clone()).unwrap_or_default();
@@ -434,6 +442,23 @@ impl Driver for Terraform {
                 let token = Some(intent.token.clone());
                 self.settle(subject, &kept, &state, token, false, &secrets).await?;
                 return Ok(Recovery::Made(record));
+            }
+        }
+        if let Some(identity) = kept.sought(connection.identity()) {
+            match Self::by_identity(subject, &secrets, &identity).await? {
+                Sight::There(state) => {
+                    let token = Some(intent.token.clone());
+                    self.settle(subject, &kept, &state, token, false, &secrets).await?;
+                    return Ok(Recovery::Made(telling::record(subject, &state)));
+                }
+                Sight::Nothing if subject.now.duration_since(intent.at) < IN_DOUBT => {
+                    return Ok(Recovery::NotYet(LOOK_AGAIN));
+                }
+                Sight::Nothing => {
+                    self.keep(subject, &kept.restored()).await?;
+                    return Ok(Recovery::NotMade);
+                }
+                Sight::Unclear => {}
             }
         }
         let type_name = &connection.type_name;

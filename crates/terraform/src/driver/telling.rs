@@ -172,7 +172,8 @@ pub fn longest(object: &Json, otherwise: Duration) -> Duration {
 /// A value for people to look at.
 pub fn json(value: &Value) -> Json {
     match value {
-        Value::Null | Value::Unknown(_) => Json::Null,
+        Value::Null => Json::Null,
+        Value::Unknown(_) => json!(provision::plan::LATER),
         Value::Bool(bool) => json!(bool),
         Value::Number(number) => {
             number.as_i64().map_or_else(|| json!(number.nearest_f64()), |small| json!(small))

@@ -2,7 +2,9 @@
 
 use prost::bytes::Bytes;
 
+use super::PluginError;
 use crate::diagnostic::{Diagnostics, Path};
+use crate::protocol::Call;
 use crate::protocol::messages as wire;
 use crate::value::Value;
 
@@ -22,21 +24,16 @@ impl State {
     }
 }
 
-/// The provider cannot say yet: something else has to be there first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deferral(pub &'static str);
-
-impl Deferral {
-    pub(super) fn decode(deferred: Option<wire::Deferred>) -> Option<Deferral> {
-        deferred.map(|deferred| {
-            Deferral(match deferred.reason {
-                1 => "the configuration of the resource is not known yet",
-                2 => "the configuration of the provider is not known yet",
-                3 => "something that it needs does not exist yet",
-                _ => "the provider does not say why",
-            })
-        })
-    }
+/// An error if the provider cannot say yet: what came with such an answer is a guess.
+pub(super) fn unless_deferred(call: Call, deferred: Option<wire::Deferred>) -> Result<(), PluginError> {
+    let Some(deferred) = deferred else { return Ok(()) };
+    let why = match deferred.reason {
+        1 => "the configuration of the resource is not known yet",
+        2 => "the configuration of the provider is not known yet",
+        3 => "something that it needs does not exist yet",
+        _ => "the provider does not say why",
+    };
+    Err(PluginError::Deferred { call: call.name(), why })
 }
 
 /// What a look found.
@@ -44,7 +41,6 @@ impl Deferral {
 pub struct Reading {
     /// Nothing when it is gone.
     pub state: Option<State>,
-    pub deferred: Option<Deferral>,
     pub warnings: Diagnostics,
 }
 
@@ -56,7 +52,6 @@ pub struct Planned {
     pub identity: Option<Value>,
     /// These cannot be changed in place.
     pub replace: Vec<Path>,
-    pub deferred: Option<Deferral>,
     /// The provider is old and does not keep all the promises of plans.
     pub lenient: bool,
     pub warnings: Diagnostics,

@@ -3,7 +3,7 @@
 use prost::bytes::Bytes;
 
 use super::PluginError;
-use super::answers::{Discovered, Ephemeral};
+use super::answers::{Discovered, Ephemeral, unless_deferred};
 use super::provider::{CAPABILITIES, Provider, decode, encode};
 use crate::diagnostic::Diagnostics;
 use crate::protocol::Call;
@@ -30,6 +30,7 @@ impl Provider {
         };
         let answer: wire::ReadDataResponse = self.ask(call, question).await?;
         Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        unless_deferred(call, answer.deferred)?;
         decode(answer.state, schema.ty(), call)
     }
 
@@ -70,6 +71,7 @@ impl Provider {
         let question = wire::ValidateRequest { client_capabilities: Some(CAPABILITIES), ..question };
         let answer: wire::OpenEphemeralResponse = self.ask(call, question).await?;
         Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        unless_deferred(call, answer.deferred)?;
         let value = decode(answer.result, schema.ty(), call)?;
         Ok(Ephemeral { value, private: answer.private, renew_at: answer.renew_at.and_then(time) })
     }

@@ -14,7 +14,7 @@ mod catalogue;
 mod handshake;
 mod journal;
 mod pool;
-mod process;
+pub(crate) mod process;
 mod provider;
 mod stamp;
 mod tls;
@@ -22,7 +22,7 @@ mod warden;
 
 use std::time::Duration;
 
-pub use answers::{Applied, Deferral, Discovered, Ephemeral, ImportBy, Imported, Planned, Reading, State};
+pub use answers::{Applied, Discovered, Ephemeral, ImportBy, Imported, Planned, Reading, State};
 pub use catalogue::{Catalogue, IdentityAttribute, IdentitySchema};
 pub use pool::{Lease, Pool, PoolSettings};
 pub use process::Launch;
@@ -96,6 +96,9 @@ pub enum PluginError {
     TooLarge { call: &'static str, most: usize },
     #[error("the provider failed in {call}: {reason}")]
     Failed { call: &'static str, reason: String },
+    /// Something else has to be there first.
+    #[error("the provider puts {call} off: {why}")]
+    Deferred { call: &'static str, why: &'static str },
     #[error("the provider answered {call} with what is no answer: {reason}")]
     Nonsense { call: &'static str, reason: String },
     #[error("{0}")]

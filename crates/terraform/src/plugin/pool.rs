@@ -177,10 +177,7 @@ impl Pool {
         let known = self.shared.catalogues.get(&said_by(launch, digest));
         let provider =
             Provider::start(launch, settings.limits, &settings.directory, known, &self.shared.warden).await?;
-        let warnings = provider.configure(config).await?;
-        for warning in warnings.warnings() {
-            tracing::warn!(program = launch.name(), "{warning}");
-        }
+        provider.configure(config).await?;
         Ok(Arc::new(provider))
     }
 

@@ -1,11 +1,11 @@
 //! What can be asked of a configured provider, in values: the same for both versions of the protocol.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use prost::bytes::Bytes;
 
-use super::answers::{Applied, Deferral, ImportBy, Imported, Planned, Reading, State};
+use super::answers::{Applied, ImportBy, Imported, Planned, Reading, State, unless_deferred};
 use super::call::Caller;
 use super::catalogue::Catalogue;
 use super::process::Process;
@@ -28,6 +28,8 @@ pub(super) const CAPABILITIES: ClientCapabilities =
 pub struct Provider {
     process: Process,
     catalogue: Arc<Catalogue>,
+    /// What it says of its configuration. There may be secrets in it.
+    warnings: OnceLock<Diagnostics>,
 }
 
 impl Provider {
@@ -56,7 +58,7 @@ impl Provider {
                 Arc::new(Catalogue::decode(answer, identities, process.version())?)
             }
         };
-        Ok(Provider { process, catalogue })
+        Ok(Provider { process, catalogue, warnings: OnceLock::new() })
     }
 
     pub fn catalogue(&self) -> &Arc<Catalogue> {
@@ -87,8 +89,8 @@ impl Provider {
         self.caller().unary(call, question, self.caller().limits().look).await
     }
 
-    /// Once for each process. Gives the configuration as the provider filled it in.
-    pub async fn configure(&self, config: &Value) -> Result<Diagnostics, PluginError> {
+    /// Once for each process.
+    pub async fn configure(&self, config: &Value) -> Result<(), PluginError> {
         let ty = self.catalogue.provider.ty();
         let sent = encode(config, ty)?;
         let question = wire::ValidateProviderRequest { config: Some(sent.clone()) };
@@ -103,7 +105,14 @@ impl Provider {
         let answer: wire::DiagnosticsResponse = self.ask(Call::ConfigureProvider, question).await?;
         let more = Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
         warnings.0.extend(more.0);
-        Ok(warnings)
+        self.warnings.get_or_init(|| warnings);
+        Ok(())
+    }
+
+    /// What it had to say of its configuration.
+    pub fn warnings(&self) -> &Diagnostics {
+        const NONE: &Diagnostics = &Diagnostics(Vec::new());
+        self.warnings.get().unwrap_or(NONE)
     }
 
     pub async fn validate(&self, type_name: &str, config: &Value) -> Result<Diagnostics, PluginError> {
@@ -157,11 +166,11 @@ impl Provider {
         let call = Call::ReadResource;
         let answer: wire::ReadResponse = self.ask(call, question).await?;
         let warnings = Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
-        let deferred = Deferral::decode(answer.deferred);
+        unless_deferred(call, answer.deferred)?;
         let value = decode(answer.new_state, schema.ty(), call)?;
         let identity = self.decode_identity(type_name, answer.new_identity, call)?;
         let state = known(value, answer.private, identity, call)?;
-        Ok(Reading { state, deferred, warnings })
+        Ok(Reading { state, warnings })
     }
 
     /// What would become of `prior` by this configuration; `proposed` is the two merged.
@@ -187,12 +196,12 @@ impl Provider {
         let call = Call::PlanResourceChange;
         let answer: wire::PlanResponse = self.ask(call, question).await?;
         let warnings = Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        unless_deferred(call, answer.deferred)?;
         Ok(Planned {
             state: decode(answer.planned_state, ty, call)?,
             private: answer.planned_private,
             identity: self.decode_identity(type_name, answer.planned_identity, call)?,
             replace: answer.requires_replace.into_iter().map(Path::decode).collect(),
-            deferred: Deferral::decode(answer.deferred),
             lenient: answer.legacy_type_system,
             warnings,
         })
@@ -249,9 +258,7 @@ impl Provider {
         let call = Call::ImportResourceState;
         let answer: wire::ImportResponse = self.ask(call, question).await?;
         Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
-        if let Some(deferral) = Deferral::decode(answer.deferred) {
-            return Err(PluginError::Failed { call: call.name(), reason: deferral.0.into() });
-        }
+        unless_deferred(call, answer.deferred)?;
         let mut found = Vec::new();
         for imported in answer.imported_resources {
             let schema = self.catalogue.resource(&imported.type_name)?;

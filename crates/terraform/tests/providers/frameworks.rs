@@ -45,7 +45,6 @@ async fn destroy(lease: &Lease, kind: &str, state: &State) {
         private: state.private.clone(),
         identity: None,
         replace: vec![],
-        deferred: None,
         lenient: false,
         warnings: Default::default(),
     };

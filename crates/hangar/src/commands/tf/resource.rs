@@ -1,4 +1,4 @@
-//! `hangar import terraform`: a manifest for a resource that is there already, by its id.
+//! `hangar import terraform`: a manifest for a resource that is there already, by its id or its identity.
 //!
 //! The server asks the provider: an object without wishes takes the resource over for a moment, is filled in, and goes
 //! again without touching it. What it was filled with is the manifest.
@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ::terraform::dialect::{DELETION_POLICY, IMPORT_ID};
+use ::terraform::dialect::{DELETION_POLICY, IMPORT_ID, IMPORT_IDENTITY};
 use anyhow::bail;
 use clap::Args;
 use http::Method;
@@ -23,8 +23,11 @@ pub struct ImportResource {
     #[arg(value_name = "TYPE")]
     type_name: String,
     /// the id, as the provider imports it
-    #[arg(value_name = "ID")]
-    id: String,
+    #[arg(value_name = "ID", required_unless_present = "identity")]
+    id: Option<String>,
+    /// the identity instead, as a JSON object, for providers that know identities
+    #[arg(long, value_name = "JSON", conflicts_with = "id", value_parser = identity)]
+    identity: Option<String>,
     /// the name of the object [default: made of the type and the id]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -42,6 +45,33 @@ pub struct ImportResource {
     timeout: Duration,
 }
 
+fn identity(text: &str) -> Result<String, String> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(_)) => Ok(text.to_owned()),
+        _ => Err("an identity is a JSON object, such as {\"name\": \"web\"}".to_owned()),
+    }
+}
+
+impl ImportResource {
+    /// What the object says of what it takes over.
+    fn annotation(&self) -> (&'static str, &str) {
+        match (&self.identity, &self.id) {
+            (Some(identity), _) => (IMPORT_IDENTITY, identity),
+            (None, id) => (IMPORT_ID, id.as_deref().unwrap_or_default()),
+        }
+    }
+
+    /// Words to make a name of.
+    fn words(&self) -> String {
+        let identity: Value =
+            self.identity.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let parts = identity.as_object().into_iter().flatten();
+        let parts: Vec<String> =
+            parts.map(|(_, part)| part.as_str().map_or(part.to_string(), str::to_owned)).collect();
+        self.id.clone().unwrap_or_else(|| parts.join("-"))
+    }
+}
+
 pub fn run(import: ImportResource, kubeconfig: Option<&Path>) -> anyhow::Result<()> {
     block_on(import_it(import, kubeconfig))
 }
@@ -54,13 +84,15 @@ async fn import_it(import: ImportResource, kubeconfig: Option<&Path>) -> anyhow:
     }
     let word = import.type_name.split('_').next().unwrap_or(&import.type_name);
     let reference = plane.configuration(import.provider_secret.as_deref(), word, &import.namespace).await?;
-    let usual = object_name([import.type_name.split_once('_').map_or(word, |(_, rest)| rest), &import.id]);
+    let rest = import.type_name.split_once('_').map_or(word, |(_, rest)| rest);
+    let usual = object_name([rest, &import.words()]);
     let name = import.name.clone().unwrap_or(usual);
+    let (by, which) = import.annotation();
     let probe = json!({
         "apiVersion": generic.api_version(), "kind": generic.kind,
         "metadata": {
             "generateName": "import-",
-            "annotations": {IMPORT_ID: import.id, DELETION_POLICY: "retain"},
+            "annotations": {by: which, DELETION_POLICY: "retain"},
         },
         "spec": {
             "provider": import.provider, "type": import.type_name, "resource": {},
@@ -73,13 +105,20 @@ async fn import_it(import: ImportResource, kubeconfig: Option<&Path>) -> anyhow:
     let filled = Box::pin(plane.until(&path, import.timeout, is_current)).await;
     // Whatever came of it, it goes, and the resource stays.
     plane.delete(&path).await?;
-    let mut resource = filled?["spec"]["resource"].take();
-    resource["id"] = json!(import.id);
+    let mut filled = filled?;
+    let mut resource = filled["spec"]["resource"].take();
+    // By an identity the provider says which id it has, if it has one.
+    let found = filled["spec"]["state"]["id"].take();
+    let id = import.id.clone().map_or(found, Value::from);
+    if !id.is_null() {
+        resource["id"] = id;
+    }
     let manifest = manifest(&import, &name, &reference, resource);
     super::super::list::print(&format!("{}---\n", wire::yaml::encode(&manifest)))
 }
 
 fn manifest(import: &ImportResource, name: &str, reference: &str, resource: Value) -> Value {
+    let (by, which) = import.annotation();
     let mut spec = json!({"resource": resource, "providerRef": {"name": reference}});
     let kind = match import.generic {
         true => {
@@ -92,7 +131,7 @@ fn manifest(import: &ImportResource, name: &str, reference: &str, resource: Valu
     json!({
         "apiVersion": kind.api_version(), "kind": kind.kind,
         "metadata": {
-            "name": name, "namespace": import.namespace, "annotations": {IMPORT_ID: import.id},
+            "name": name, "namespace": import.namespace, "annotations": {by: which},
         },
         "spec": spec,
     })
