@@ -41,6 +41,62 @@ output "chapter_ids" {
 }
 "#;
 
+/// What would be made, changed and destroyed, resource by resource, and none of it done.
+#[test]
+fn a_plan_of_a_module() {
+    let (_server, plane, notes) = with_notes();
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "book"}, "data": {"main.tf": BOOK},
+    });
+    good(&plane, &["create", "-f", "-"], &map.to_string());
+    let module = |chapters: &[&str]| {
+        json!({
+            "apiVersion": "tf.kubeform.com/v1alpha1", "kind": "Module", "metadata": {"name": "book"},
+            "spec": {
+                "moduleRef": {"configMap": {"name": "book"}}, "providerRef": {"name": "memo-provider-secret"},
+                "resource": {"input": {"chapters": chapters}},
+            },
+        })
+        .to_string()
+    };
+    let tried = |chapters: &[&str], expected: &[&str]| {
+        let output = kubectl(&plane, &["apply", "--dry-run=server", "-f", "-"], &module(chapters));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        for line in expected {
+            assert!(
+                said.contains(&format!("Warning: plan of Module default/book: {line}")),
+                "{line}: {said}"
+            );
+        }
+    };
+    tried(
+        &["One", "Two"],
+        &[
+            "memo_note.chapter[\"one\"]: create in memo_note (memo)\n",
+            "memo_note.chapter[\"one\"]: spec.resource.title: \"one\"\n",
+            "memo_note.chapter[\"two\"]: spec.resource.id: (known after apply)\n",
+            "memo_note.blank[1]: create in memo_note (memo)\n",
+            "memo_note.contents waits: ",
+        ],
+    );
+    assert_eq!(std::fs::read_dir(&notes).unwrap().count(), 0);
+    assert!(!exists(&plane, "modules.tf.kubeform.com", "book"));
+    good(&plane, &["apply", "-f", "-"], &module(&["One", "Two"]));
+    let current = || object(&plane, "modules.tf.kubeform.com", "book")["status"]["phase"] == "Current";
+    eventually("the module", || current().then_some(()));
+    // kubectl sends nothing where it changes nothing.
+    let same = ["annotate", "modules.tf.kubeform.com", "book", "example.com/a=b", "--dry-run=server"];
+    let same = String::from_utf8(kubectl(&plane, &same, "").stderr).unwrap();
+    assert!(same.contains("plan of Module default/book: nothing\n"), "{same}");
+    let contents = r#"memo_note.contents: spec.resource.text: "one (11)\ntwo (11)" -> "one (11)""#;
+    tried(&["One"], &["memo_note.chapter[\"two\"]: delete in memo_note (memo)\n", contents]);
+    let gone = kubectl(&plane, &["delete", "modules.tf.kubeform.com", "book", "--dry-run=server"], "");
+    let gone = String::from_utf8(gone.stderr).unwrap();
+    assert!(gone.contains("memo_note.contents: delete in memo_note (memo)"), "{gone}");
+    assert_eq!(std::fs::read_dir(&notes).unwrap().count(), 5);
+}
+
 #[test]
 fn a_module_from_beginning_to_end() {
     let (_server, plane, notes) = with_notes();

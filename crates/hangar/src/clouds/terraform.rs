@@ -10,7 +10,7 @@ use std::time::Duration;
 use ::terraform::backend::Backends;
 use ::terraform::driver::Terraform;
 use ::terraform::memory::Memory;
-use ::terraform::module::Modules;
+use ::terraform::module::{Modules, Part};
 use ::terraform::plugin::{Pool, PoolSettings};
 use ::terraform::providers::{self, Programs, Providers};
 use ::terraform::registry::Registry;
@@ -84,7 +84,7 @@ pub async fn start(
     );
     let (engines, changed) = (engines.clone(), Arc::default());
     let serving = Serving { engines, registry, pool, wanted, clouds, sockets, changed };
-    let planning: Vec<Box<dyn Cloud>> = vec![Box::new(Resources(serving.clouds.clone()))];
+    let planning: Vec<Box<dyn Cloud>> = vec![Box::new(Resources(serving.clouds.clone(), serving.modules()))];
     let planning = Arc::new(planning);
     for engine in serving.engines.iter() {
         engine.foresee_with(Arc::new(OfClouds::new(engine, planning.clone())));
@@ -111,8 +111,8 @@ pub async fn start(
     }))
 }
 
-/// Resources of all providers, as one cloud.
-struct Resources(provision::Engine<Terraform>);
+/// Resources of all providers, as one cloud; and modules of them.
+struct Resources(provision::Engine<Terraform>, Modules);
 
 #[async_trait]
 impl Cloud for Resources {
@@ -129,7 +129,8 @@ impl Cloud for Resources {
     }
 
     fn knows(&self, object: &Value) -> bool {
-        self.0.driver().registry().find(meta::api_version(object), meta::kind(object)).is_some()
+        Modules::knows(object)
+            || self.0.driver().registry().find(meta::api_version(object), meta::kind(object)).is_some()
     }
 
     fn controllers(&self) -> Vec<Box<dyn Controller>> {
@@ -138,6 +139,18 @@ impl Cloud for Resources {
 
     async fn plan(&self, fleet: &dyn Fleet, control_plane: &str, object: &Value) -> Result<Preview, Failure> {
         self.0.plan(fleet, control_plane, object).await
+    }
+
+    async fn plans(
+        &self,
+        fleet: &dyn Fleet,
+        control_plane: &str,
+        object: &Value,
+    ) -> Result<Vec<Part>, Failure> {
+        match Modules::knows(object) {
+            true => self.1.plan(&self.0, fleet, control_plane, object).await,
+            false => Ok(vec![(String::new(), self.plan(fleet, control_plane, object).await?)]),
+        }
     }
 }
 
@@ -177,6 +190,10 @@ fn offer(engine: &Arc<Engine>, clouds: &provision::Engine<Terraform>) {
 impl Serving {
     fn offer(&self) {
         offer(self.engines.default_store(), &self.clouds);
+    }
+
+    fn modules(&self) -> Modules {
+        Modules::new(self.registry.clone(), self.pool.clone(), self.wanted.modules.clone())
     }
 
     fn providers(&self, tells: bool) -> Providers {
@@ -244,8 +261,8 @@ impl Serving {
         let mut providers: Option<Box<dyn Controller>> = Some(Box::new(self.providers(true)));
         let runtimes = engines.iter().map(|engine| {
             let fleet = Arc::new(InProcessFleet::with_cursor(engine.clone(), CURSOR).leaving_copies());
-            let modules = Modules::new(self.registry.clone(), self.pool.clone(), self.wanted.modules.clone());
-            let everywhere: [Box<dyn Controller>; 2] = [Box::new(self.clouds.clone()), Box::new(modules)];
+            let everywhere: [Box<dyn Controller>; 2] =
+                [Box::new(self.clouds.clone()), Box::new(self.modules())];
             let all = everywhere.into_iter().chain(providers.take()).collect();
             (engine.clone(), Runtime::new(fleet, all, Options::default()))
         });

@@ -26,11 +26,11 @@ use crate::registry::Registry;
 const AGAIN: Duration = Duration::from_secs(600);
 
 pub struct Modules {
-    registry: Arc<Registry>,
-    pool: Pool,
-    archives: Archives,
+    pub(super) registry: Arc<Registry>,
+    pub(super) pool: Pool,
+    pub(super) archives: Archives,
     /// Modules that objects may name by their path.
-    directory: Option<PathBuf>,
+    pub(super) directory: Option<PathBuf>,
     dependants: Dependants,
     facts: Facts,
 }
@@ -99,6 +99,7 @@ impl Controller for Modules {
             directory: self.directory.as_deref(),
             reader: &reader,
             client: context.client(),
+            over: None,
             object,
             resources: None,
         };

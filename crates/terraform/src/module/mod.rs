@@ -3,7 +3,7 @@
 //! A module's files ([`files`]) are read into what they declare ([`config`]), with the modules that they call
 //! ([`tree`]); names are checked and put into order ([`graph`]); expressions are evaluated ([`expression`], [`template`], [`functions`]) to terms ([`term`], [`types`], [`unify`]);
 //! arguments become values of a provider's schema ([`body`]). [`course`] decides, without doing anything, which resource
-//! objects ([`children`]) there should be now; [`controller`], [`pass`], [`providing`] and [`writing`] do it; what Kubeform's controller left is
+//! objects ([`children`]) there should be now; [`controller`], [`pass`], [`providing`] and [`writing`] do it, or [`planning`] tells what would be done; what Kubeform's controller left is
 //! taken over ([`takeover`]). Every resource of a module is an object of
 //! the kind of all types, so that creation, drift, crashes and deletion are the cloud engine's, as for any other.
 
@@ -21,6 +21,7 @@ mod graph;
 mod inputs;
 pub mod kinds;
 mod pass;
+mod planning;
 mod problem;
 mod providing;
 mod reading;
@@ -36,3 +37,4 @@ mod unify;
 mod writing;
 
 pub use controller::Modules;
+pub use planning::Part;

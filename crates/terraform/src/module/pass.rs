@@ -20,6 +20,7 @@ use super::files::{Archives, Loader, ModuleRef};
 use super::graph::Graph;
 use super::inputs;
 use super::kinds::{DEFINITIONS, FINALIZER};
+use super::planning::Overlay;
 use super::problem::Problem;
 use super::providing::{Configurations, Providers};
 use super::takeover::{self, KEY, KEY_FROM};
@@ -31,6 +32,8 @@ use crate::registry::Registry;
 
 /// Woken when something goes; looked at all the same.
 const LEAVING: Duration = Duration::from_secs(30);
+/// Of the Secret with what is to be taken over.
+pub(super) const IMPORT_KEY: &str = "instance";
 /// Named in the Secret that is made for outputs, where Kubeform names a provider.
 pub(super) const SECRET_WORD: &str = "module";
 
@@ -98,6 +101,8 @@ pub struct Pass<'a> {
     pub directory: Option<&'a Path>,
     pub reader: &'a Reader<'a>,
     pub client: &'a kube::Client,
+    /// While only a plan is asked for: what would be written is kept there.
+    pub over: Option<&'a Overlay<'a>>,
     /// The module, as it was last read or written.
     pub object: Json,
     /// What is told of its resources.
@@ -111,6 +116,30 @@ impl Pass<'_> {
 
     /// Everything that the module declares is made so, as far as it can be by now.
     pub async fn run(&mut self) -> Result<Outcome, Stop> {
+        let Foreseen { course, children, there, secrets, left, steps } = self.foresee().await?;
+        self.mark().await?;
+        for Step { address, name, secret, imports, change } in steps {
+            if let Some(import) = left.get(&address).filter(|_| imports) {
+                let owner = crate::driver::owner(&self.object, false);
+                let import = serde_json::to_value(import).map_err(Error::failed)?;
+                self.keep_secret(&children::import_name(&name), IMPORT_KEY, &import, owner).await?;
+            }
+            if let Some((secret, owner)) = secret {
+                let secret_name = children::secret_name(&name);
+                self.keep_secret(&secret_name, SECRET_KEY, &secret, owner).await?;
+            }
+            self.write(&name, change).await?;
+        }
+        self.take_away(&children, &course.going).await?;
+        self.describe(&children);
+        if course.waiting.is_empty() && !left.is_empty() {
+            self.taken_over(&left, &course).await?;
+        }
+        self.conclude(course, &there, &secrets).await
+    }
+
+    /// What is to be done, without doing any of it.
+    pub(super) async fn foresee(&self) -> Result<Foreseen, Stop> {
         let wrong = |error: serde_json::Error| Failure::terminal(format!("spec: {error}"));
         let spec: Spec = serde_json::from_value(self.object["spec"].clone()).map_err(wrong)?;
         let definition = self.definition(&spec).await?;
@@ -121,6 +150,7 @@ impl Pass<'_> {
             namespace: self.namespace(),
             directory: self.directory,
             archives: self.archives,
+            credentials: Default::default(),
         };
         let tree = loader.load(&definition.module_ref).await?;
         let graph = Graph::of(&tree)?;
@@ -167,7 +197,7 @@ impl Pass<'_> {
                 answers.insert(asked.address.clone(), answer);
             }
         };
-        let mut writes = Vec::new();
+        let mut steps = Vec::new();
         for wanted in &course.wanted {
             let child = children.get(&wanted.address).filter(|child| !meta::is_deleting(&child.object));
             saying(wanted, &mut |saying| {
@@ -181,29 +211,11 @@ impl Pass<'_> {
                 };
                 // What still goes by this name has to be gone first.
                 let change = change.filter(|_| child.is_some() || !children.contains_key(&wanted.address));
-                let import = left.get(&wanted.address).filter(|_| child.is_none());
-                writes.push((saying.name(), secret, import, change));
+                let (address, imports) = (wanted.address.clone(), child.is_none());
+                steps.push(Step { address, name: saying.name(), secret, imports, change });
             });
         }
-        self.mark().await?;
-        for (name, secret, import, change) in writes {
-            if let Some(import) = import {
-                let owner = crate::driver::owner(&self.object, false);
-                let import = serde_json::to_value(import).map_err(Error::failed)?;
-                self.keep_secret(&children::import_name(&name), "instance", &import, owner).await?;
-            }
-            if let Some((secret, owner)) = secret {
-                let secret_name = children::secret_name(&name);
-                self.keep_secret(&secret_name, SECRET_KEY, &secret, owner).await?;
-            }
-            self.write(&name, change).await?;
-        }
-        self.take_away(&children, &course.going).await?;
-        self.describe(&children);
-        if course.waiting.is_empty() && !left.is_empty() {
-            self.taken_over(&left, &course).await?;
-        }
-        self.conclude(course, &there, &secrets).await
+        Ok(Foreseen { course, children, there, secrets, left, steps })
     }
 
     /// What Kubeform's controller made and left in its state.
@@ -319,10 +331,17 @@ impl Pass<'_> {
         let name = match (&spec.module_def, &spec.module_ref) {
             (Some(name), None) => name,
             (None, Some(own)) => {
-                let elsewhere = own.config_map.as_ref().and_then(|place| place.namespace.as_deref());
-                if elsewhere.is_some_and(|namespace| namespace != self.namespace()) {
-                    let message = "the ConfigMap of a Module is in the namespace of the Module";
-                    return Err(Failure::terminal(message).at("spec.moduleRef.configMap.namespace"));
+                let cred = own.git.as_ref().and_then(|git| git.cred.as_ref());
+                for (what, field, place) in
+                    [("ConfigMap", "configMap", own.config_map.as_ref()), ("Secret", "git.cred", cred)]
+                {
+                    let elsewhere = place.and_then(|place| place.namespace.as_deref());
+                    if elsewhere.is_some_and(|namespace| namespace != self.namespace()) {
+                        let message = format!("the {what} of a Module is in the namespace of the Module");
+                        return Err(
+                            Failure::terminal(message).at(format!("spec.moduleRef.{field}.namespace"))
+                        );
+                    }
                 }
                 return Ok(Definition { module_ref: own.clone(), ..Definition::default() });
             }
@@ -332,7 +351,11 @@ impl Pass<'_> {
         let missing = || Failure::recoverable(format!("ModuleDefinition {name} does not exist"));
         let object = object.ok_or_else(|| missing().at("spec.moduleDef"))?;
         let wrong = |error| Failure::recoverable(format!("ModuleDefinition {name}: spec: {error}"));
-        serde_json::from_value(object["spec"].clone()).map_err(wrong)
+        let mut definition: Definition = serde_json::from_value(object["spec"].clone()).map_err(wrong)?;
+        if let Some(cred) = definition.module_ref.git.as_mut().and_then(|git| git.cred.as_mut()) {
+            cred.namespace.get_or_insert_with(|| "default".to_owned());
+        }
+        Ok(definition)
     }
 
     /// The input against the schema of the definition. What is in the Secret is not looked at, and not missed.
@@ -358,7 +381,7 @@ impl Pass<'_> {
     }
 
     /// The objects of the module's resources, by address.
-    async fn children(&self) -> Result<BTreeMap<String, Child>, Stop> {
+    pub(super) async fn children(&self) -> Result<BTreeMap<String, Child>, Stop> {
         let mut found = BTreeMap::new();
         for object in self.reader.list(&children::resource(), self.namespace()).await? {
             if !children::is_of(&object, &self.object) {
@@ -401,6 +424,29 @@ impl Pass<'_> {
         };
         self.resources = Some(children.iter().map(line).collect());
     }
+}
+
+/// What is to be done about a module, before anything of it is done.
+pub(super) struct Foreseen {
+    pub course: Course,
+    pub children: BTreeMap<String, Child>,
+    pub there: BTreeMap<String, There>,
+    pub secrets: Secrets,
+    /// What Kubeform's controller left.
+    pub left: BTreeMap<String, Instance>,
+    pub steps: Vec<Step>,
+}
+
+/// What is done about one instance.
+pub(super) struct Step {
+    pub address: String,
+    /// Of its object.
+    pub name: String,
+    /// What goes into its Secret, and who owns that.
+    pub secret: Option<(Json, Json)>,
+    /// It may be there already, if it was left by others.
+    pub imports: bool,
+    pub change: Option<Write>,
 }
 
 pub(super) struct Child {

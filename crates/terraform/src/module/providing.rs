@@ -173,9 +173,15 @@ impl Pass<'_> {
             let name = made_name(&self.object, provider);
             let before = self.reader.peek("secrets", self.namespace(), &name).await?;
             let before = before.map(|secret| wanted::key(&secret, "provider")).transpose()?.flatten();
-            if before.as_ref() != Some(&whole) {
-                let owner = crate::driver::owner(&self.object, false);
-                self.keep_secret(&name, "provider", &whole, owner).await?;
+            if before.as_ref() == Some(&whole) {
+                continue;
+            }
+            match self.over {
+                Some(over) => over.put(self.namespace(), &name, "provider", &whole),
+                None => {
+                    let owner = crate::driver::owner(&self.object, false);
+                    self.keep_secret(&name, "provider", &whole, owner).await?;
+                }
             }
         }
         Ok(())

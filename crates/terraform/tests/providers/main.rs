@@ -18,6 +18,7 @@ mod modules;
 mod objects;
 mod plane;
 mod postgres;
+mod repositories;
 mod saying;
 mod shelf;
 mod steps;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::known::{Form, Instance, keys};
-use super::{Asked, Situation, There, Wanted};
+use super::{Asked, Situation, There, Wanted, not_there};
 use crate::module::address::Which;
 use crate::module::body::{self, Audience};
 use crate::module::config::Resource;
@@ -155,7 +155,7 @@ impl Declared<'_> {
         match there {
             Some(There { state: Some(state), .. }) => return Ok(Some(state.clone())),
             Some(There { failure: Some(why), .. }) => found.waiting.push(format!("{own}: {why}")),
-            _ => found.waiting.push(format!("{own} is not there yet")),
+            _ => found.waiting.push(not_there(&own)),
         }
         Ok(None)
     }

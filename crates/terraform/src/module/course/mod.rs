@@ -84,7 +84,9 @@ pub struct Answer {
 #[derive(Debug, Default)]
 pub struct Course {
     pub wanted: Vec<Wanted>,
-    /// Addresses of those to delete now.
+    /// Addresses of those that are there and should not be.
+    pub leaving: BTreeSet<String>,
+    /// Of those, the ones to delete now.
     pub going: BTreeSet<String>,
     /// What has to be read before more can be said.
     pub asked: Vec<Asked>,
@@ -407,12 +409,22 @@ impl Walk<'_> {
         let leaving: BTreeSet<&String> =
             situation.there.keys().filter(|address| !staying.contains(*address)).collect();
         course.going = may_go(situation.there, &leaving, &settled);
-        course.waiting.extend(leaving.iter().map(|address| format!("{address} is not gone yet")));
+        course.waiting.extend(leaving.iter().map(|address| not_gone(address)));
+        course.leaving = leaving.into_iter().cloned().collect();
         if let (true, Some(root)) = (course.waiting.is_empty(), known.get("")) {
             outputs(situation, root, &mut course)?;
         }
         Ok(course)
     }
+}
+
+/// What is waited for, in words.
+pub fn not_there(address: &str) -> String {
+    format!("{address} is not there yet")
+}
+
+pub fn not_gone(address: &str) -> String {
+    format!("{address} is not gone yet")
 }
 
 /// By what a configuration is among what is pending.

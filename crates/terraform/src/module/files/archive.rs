@@ -25,6 +25,13 @@ pub fn open(bytes: &[u8], sha256: &str) -> Result<Held, String> {
     Ok(reading.held())
 }
 
+/// The texts in what git packs: their names are as they are.
+pub fn of_tar(bytes: &[u8]) -> Result<Held, String> {
+    let mut reading = Reading::default();
+    reading.tar(bytes)?;
+    Ok(reading.files.into_iter().collect())
+}
+
 #[derive(Default)]
 struct Reading {
     files: Vec<(String, String)>,

@@ -1,27 +1,32 @@
 //! Where the files of a module come from: a ConfigMap, an archive, or a directory below the one that the operator
 //! allows; and those of the modules that it calls.
 //!
-//! Git is not spoken: a module that is named by its repository is looked for below the same directory, under
-//! `HOST/OWNER/REPOSITORY` or `HOST/OWNER/REPOSITORY@REFERENCE`, where somebody has put it; so are those of registries.
+//! A module that is named by its repository is looked for below the same directory first, under
+//! `HOST/OWNER/REPOSITORY` or `HOST/OWNER/REPOSITORY@REFERENCE`, where somebody may have put it, and fetched if it is not there;
+//! those of registries are only looked for there.
 
 mod archive;
+mod git;
 mod source;
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use objects::Value as Json;
 use provision::{Failure, Reader};
 use quick_cache::sync::Cache;
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
 use super::config::Module;
 use super::pass::Stop;
 use super::problem::{File, Problem};
 use super::tree::Tree;
 use crate::source::mirror;
+use git::{Credentials, Repository};
 use source::{Source, is_sha256, walked};
 
 const MOST_FILES: usize = 1_000;
@@ -32,8 +37,10 @@ const DEEPEST_BESIDE: usize = 4;
 /// Modules that one may call, each as often as it is called.
 const MOST_MODULES: usize = 100;
 const DEEPEST: usize = 10;
-/// Archives that are kept in memory; each is at most as large as a module may be.
+/// Archives and repositories that are kept in memory; each is at most as large as a module may be.
 const ARCHIVES: usize = 16;
+/// Branches and tags move: a version that is older than this is fetched again.
+const FRESH: Duration = Duration::from_secs(300);
 
 /// Texts by their paths.
 type Held = BTreeMap<String, String>;
@@ -64,12 +71,22 @@ impl Size {
     }
 }
 
-/// Archives that were fetched, by their checksums.
-pub struct Archives(Cache<String, Arc<Held>>);
+/// What was fetched: archives by their checksums, and repositories by where they are and who asked.
+pub struct Archives {
+    archives: Cache<String, Arc<Held>>,
+    repositories: Cache<[u8; 32], Fetched>,
+}
+
+/// A version of a repository.
+#[derive(Clone)]
+struct Fetched {
+    held: Arc<Held>,
+    at: Instant,
+}
 
 impl Default for Archives {
     fn default() -> Archives {
-        Archives(Cache::new(ARCHIVES))
+        Archives { archives: Cache::new(ARCHIVES), repositories: Cache::new(ARCHIVES) }
     }
 }
 
@@ -78,7 +95,7 @@ impl Default for Archives {
 pub struct ModuleRef {
     pub git: Option<Git>,
     pub directory: Option<String>,
-    pub config_map: Option<ConfigMap>,
+    pub config_map: Option<ObjectRef>,
     pub archive: Option<Archive>,
 }
 
@@ -87,11 +104,14 @@ pub struct ModuleRef {
 pub struct Git {
     pub r#ref: String,
     pub check_out: Option<String>,
+    /// The Secret with what it takes to fetch it.
+    pub cred: Option<ObjectRef>,
 }
 
+/// An object, and where it is.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct ConfigMap {
+pub struct ObjectRef {
     pub name: String,
     /// That of the Module, if none is named.
     pub namespace: Option<String>,
@@ -137,6 +157,8 @@ pub struct Loader<'a> {
     /// Modules that the operator allows.
     pub directory: Option<&'a Path>,
     pub archives: &'a Archives,
+    /// What the module itself is fetched with, and from which machine: what it calls there is fetched with the same.
+    pub credentials: OnceLock<(String, Credentials)>,
 }
 
 impl Loader<'_> {
@@ -159,10 +181,17 @@ impl Loader<'_> {
                 Ok(root(From::Directory, path.clone()))
             }
             ModuleRef { config_map: None, git: Some(git), directory: None, archive: None } => {
-                let plain = git.r#ref.clone();
-                let reference = git.check_out.as_ref().filter(|out| !out.is_empty());
-                let path = reference.map_or(plain.clone(), |reference| format!("{plain}@{reference}"));
-                Ok(root(From::Directory, path))
+                let Source::Repository { repository, inside, below } =
+                    source::repository(&git.r#ref, git.check_out.as_deref().filter(|out| !out.is_empty()))
+                else {
+                    return Err(wrong("git.ref is not understood"));
+                };
+                if let Some(cred) = &git.cred {
+                    let credentials = self.credentials(cred).await?;
+                    self.credentials.get_or_init(|| (repository.host().to_owned(), credentials));
+                }
+                let (from, at) = self.repository(&repository, inside, below).await?;
+                Ok(root(from, at))
             }
             ModuleRef { config_map: None, git: None, directory: None, archive: Some(archive) } => {
                 if !is_sha256(&archive.sha256) {
@@ -213,6 +242,10 @@ impl Loader<'_> {
                 Ok(Place { from: caller.from.clone(), at, shown })
             }
             Source::Below(at) => Ok(Place { from: From::Directory, shown: at.clone(), at }),
+            Source::Repository { repository, inside, below } => {
+                let (from, at) = self.repository(&repository, inside, below.clone()).await?;
+                Ok(Place { from, at, shown: below })
+            }
             Source::Archive { url, sha256, inside } => {
                 let held = self.archive(&url, &sha256).await?;
                 let name = url.rsplit('/').next().unwrap_or_default().to_owned();
@@ -256,6 +289,42 @@ impl Loader<'_> {
         Ok(data.filter_map(|(key, text)| Some((key.replace("--", "/"), text.as_str()?.to_owned()))).collect())
     }
 
+    async fn credentials(&self, cred: &ObjectRef) -> Result<Credentials, Failure> {
+        let own = cred.namespace.as_deref().filter(|own| !own.is_empty());
+        let (namespace, name) = (own.unwrap_or(self.namespace), &cred.name);
+        let secret = self.reader.get("secrets", namespace, name).await?;
+        let missing = || wrong(format!("Secret {namespace}/{name} does not exist"));
+        Ok(Credentials::of(&secret.ok_or_else(missing)?))
+    }
+
+    /// A version of a repository, and where in it the module is: in the directory of modules, if somebody has put it there.
+    async fn repository(
+        &self,
+        repository: &Repository,
+        within: String,
+        below: String,
+    ) -> Result<(From, String), Failure> {
+        if self.directory.is_some_and(|directory| inside(directory, &below).is_ok()) {
+            return Ok((From::Directory, below));
+        }
+        let nobody = Credentials::default();
+        let own = self.credentials.get().filter(|(host, _)| host == repository.host());
+        let credentials = own.map_or(&nobody, |(_, credentials)| credentials);
+        let mut hash = Sha256::new();
+        hash.update(format!("{repository:?}"));
+        credentials.hashed(&mut hash);
+        let key: [u8; 32] = hash.finalize().into();
+        let repositories = &self.archives.repositories;
+        let fresh = |fetched: &Fetched| repository.is_fixed() || fetched.at.elapsed() < FRESH;
+        if let Some(fetched) = repositories.get(&key).filter(fresh) {
+            return Ok((From::Held(fetched.held), within));
+        }
+        let held = git::fetch(repository, credentials, self.directory).await;
+        let held = Arc::new(held.map_err(|why| wrong(format!("{}: {why}", repository.url)))?);
+        repositories.insert(key, Fetched { held: held.clone(), at: Instant::now() });
+        Ok((From::Held(held), within))
+    }
+
     /// Fetched once for each checksum.
     async fn archive(&self, url: &str, sha256: &str) -> Result<Arc<Held>, Failure> {
         let fetched = async {
@@ -272,7 +341,7 @@ impl Loader<'_> {
             let opened = opened.map_err(|_| wrong("the archive cannot be read"))?;
             opened.map(Arc::new).map_err(|why| wrong(format!("{url}: {why}")))
         };
-        self.archives.0.get_or_insert_async(sha256, fetched).await
+        self.archives.archives.get_or_insert_async(sha256, fetched).await
     }
 
     /// Reads what is below the directory of modules.

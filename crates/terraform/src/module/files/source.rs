@@ -1,5 +1,7 @@
 //! What the `source` of a call means.
 
+use super::git::Repository;
+
 /// Where a called module is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -7,6 +9,8 @@ pub enum Source {
     Relative(String),
     /// Below the directory of modules.
     Below(String),
+    /// A repository, where in it the module is, and where the directory of modules would have it.
+    Repository { repository: Repository, inside: String, below: String },
     /// An archive, what it has to come to, and where in it the module is.
     Archive { url: String, sha256: String, inside: String },
 }
@@ -65,14 +69,23 @@ fn joined(place: &str, reference: Option<&str>, inside: &str) -> String {
     path
 }
 
-/// A repository by any of its names, as the directory of modules has it.
+/// A repository by any of its names.
 fn repository_of(text: &str) -> Source {
     let (whole, query) = text.split_once('?').unwrap_or((text, ""));
     let reference = query.split('&').find_map(|pair| pair.strip_prefix("ref="));
-    let (place, inside) = split(whole);
-    let place = place.split_once("://").map_or(place, |(_, rest)| rest);
+    repository(whole, reference)
+}
+
+/// The same with its version beside it.
+pub fn repository(whole: &str, reference: Option<&str>) -> Source {
+    let (address, inside) = split(whole);
+    let place = address.split_once("://").map_or(address, |(_, rest)| rest);
     let place = place.split_once('@').map_or(place, |(_, rest)| rest).replacen(':', "/", 1);
-    Source::Below(joined(place.trim_end_matches(".git"), reference, inside))
+    Source::Repository {
+        repository: Repository::of(address, reference),
+        inside: inside.to_owned(),
+        below: joined(place.trim_end_matches(".git"), reference, inside),
+    }
 }
 
 fn archive(text: &str) -> Result<Source, String> {
@@ -125,10 +138,25 @@ mod tests {
             "terraform-aws-modules/iam/aws@5.1.0/modules/role",
         );
         check("app.example.com/team/net/aws", None, "app.example.com/team/net/aws");
-        check("github.com/example/net", None, "github.com/example/net");
-        check("git::https://example.com/team/net.git//sub?ref=v1", None, "example.com/team/net@v1/sub");
-        check("git::ssh://git@example.com/team/net.git?ref=v1", None, "example.com/team/net@v1");
-        check("git@github.com:example/net.git", None, "github.com/example/net");
+        let repository = |text: &str, url: &str, reference: Option<&str>, inside: &str, below: &str| {
+            let repository = Repository::of(url, reference);
+            let expected = Source::Repository { repository, inside: inside.into(), below: below.into() };
+            assert_eq!(Source::parse(text, None), Ok(expected), "{text}");
+        };
+        let https = "https://example.com/team/net.git";
+        let text = format!("git::{https}//sub?ref=v1");
+        repository(&text, https, Some("v1"), "sub", "example.com/team/net@v1/sub");
+        let ssh = "ssh://git@example.com/team/net.git";
+        repository(&format!("git::{ssh}?ref=v1"), ssh, Some("v1"), "", "example.com/team/net@v1");
+        let short = "git@github.com:example/net.git";
+        repository(short, short, None, "", "github.com/example/net");
+        repository(
+            "github.com/example/net",
+            "https://github.com/example/net",
+            None,
+            "",
+            "github.com/example/net",
+        );
         let sum = "AB".repeat(32);
         let text = format!("https://example.com/a.zip//net?checksum=sha256:{sum}&x=1");
         let expected = Source::Archive {
