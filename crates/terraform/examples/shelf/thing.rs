@@ -315,7 +315,6 @@ fn plan(request: wire::PlanRequest, ty: &Type, fault: Option<&str>) -> Reply {
             request.prior_private
         },
         legacy_type_system: fault != Some("strict"),
-        ..Default::default()
     })
 }
 
