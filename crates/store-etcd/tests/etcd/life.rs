@@ -75,7 +75,7 @@ async fn what_is_too_large_is_said_to_be() {
         let value = Bytes::from(vec![0; megabytes << 20]);
         let large = Operation::Put { key: key("a"), expect: Expect::Any, value };
         match store.write(tenant, vec![large]).await {
-            Err(StoreError::Failed(why)) => assert!(why.contains("--max-request-bytes"), "{why}"),
+            Err(StoreError::TooLarge(why)) => assert!(why.contains("--max-request-bytes"), "{why}"),
             other => panic!("{megabytes} MiB: {other:?}"),
         }
     }
