@@ -165,16 +165,14 @@ fn measure(args: &Args, build: &Build, store: Store) -> anyhow::Result<()> {
     // Beside the build, and so on a disk: temporary directories often are in memory, where syncing costs nothing.
     let scratch = tempfile::tempdir_in(&build.target)?;
     let facts = machine::Facts::gather(scratch.path())?;
-    let database = Database::start(store);
     let hangar = build.programs.join("hangar");
     let (scenarios, profile) = (BTreeMap::new(), args.profile.clone());
     let mut results = Results { scenarios, startup: Duration::ZERO, machine: facts, store, profile };
 
     let existing = if store == Store::Embedded { amounts.existing } else { amounts.existing_elsewhere };
     for (number, scenarios) in SITTINGS.iter().enumerate() {
-        // An embedded store begins anew; a database goes on, with the keys it was begun with.
-        let data = if store == Store::Embedded { format!("data-{number}") } else { "data".to_owned() };
-        let data = scratch.path().join(data);
+        // Each begins anew: what one leaves behind to be removed is not to be felt by the next.
+        let (data, database) = (scratch.path().join(format!("data-{number}")), Database::start(store));
         let (server, startup) = Server::start(&hangar, &data, database.url())?;
         let measured = scratch.path().join(format!("measured-{number}.json"));
         let mut load = Command::new(&build.load);
@@ -192,6 +190,7 @@ fn measure(args: &Args, build: &Build, store: Store) -> anyhow::Result<()> {
         server.stop()?;
     }
 
+    let database = Database::start(store);
     let mut compaction = Command::new(build.programs.join("examples/compaction"));
     compaction.arg(database.url().unwrap_or_else(|| scratch.path().join("compaction").display().to_string()));
     results.add(&output_of(compaction.arg(amounts.compaction_seconds.to_string()))?)?;
