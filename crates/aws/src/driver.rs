@@ -140,6 +140,7 @@ fn engine_facts(kind: &'static KindFacts, dialect: Arc<Ack>) -> Option<Facts> {
     let mut facts = Facts::new(resource, kind.kind, kind.service, kind.finalizer(), dialect);
     facts.references = kind.references().ok()?.into_iter().map(reference).collect();
     facts.secrets = kind.secret_fields().ok()?.into_iter().map(|field| SecretField { field }).collect();
+    facts.hidden = kind.hidden_fields().ok()?;
     let before = kind.rules.fields.iter().filter(|(_, rule)| rule.value.before_delete);
     facts.before_delete =
         before.filter_map(|(word, _)| plan.field(word)).map(|field| format!("spec.{}", field.name)).collect();
@@ -157,6 +158,7 @@ fn reference(told: kinds::references::ReferenceFact) -> Reference {
         target: told.target,
         required: told.required,
         unready: told.unready,
+        later: told.later,
     }
 }
 
@@ -218,11 +220,15 @@ impl Driver for AwsDriver {
                 scope::put(desired, &["status", "ackResourceMetadata", "arn"], value.as_str().into());
                 continue;
             }
-            let Some(field) = plan.fields().iter().find(|field| field.name == *name) else {
+            let named: Vec<_> = plan.fields().iter().filter(|field| field.name == *name).collect();
+            if named.is_empty() {
                 return Err(Failure::terminal(format!("{} has no field {name} to be found by", kind.kind)));
-            };
-            let home = if field.home == Home::Spec { "spec" } else { "status" };
-            scope::put(desired, &[home, name], value.as_str().into());
+            }
+            // Some kinds have the same word in both halves.
+            for field in named {
+                let home = if field.home == Home::Spec { "spec" } else { "status" };
+                scope::put(desired, &[home, name], value.as_str().into());
+            }
         }
         let given = |name: &str| desired.pointer(name).is_some_and(|value| !is_empty(value));
         if kind.rules.key == Some(Key::Arn) && !given("/status/ackResourceMetadata/arn") {
@@ -267,7 +273,11 @@ impl Driver for AwsDriver {
         let differences = compare(kind, plan, &subject.desired["spec"], &observed.note.observed["spec"]);
         let change = |difference: &kinds::compare::FieldChange| Change {
             replaces: plan.field(&difference.word).is_some_and(|field| field.immutable),
-            ..Change::new(difference.path.clone(), difference.from.clone(), difference.to.clone())
+            ..Change::new(
+                difference.path.clone(),
+                subject.secrets.redact_value(&difference.from),
+                subject.secrets.redact_value(&difference.to),
+            )
         };
         let mut changes: Vec<Change> = differences.iter().map(change).collect();
         changes.extend(subject.secrets.changed().map(Change::sensitive));

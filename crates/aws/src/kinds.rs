@@ -100,7 +100,8 @@ impl KindFacts {
         told.or(operations.list.as_ref()).map(|operation| operation.value.as_str())
     }
 
-    /// Whether an error says that there is no such object: by the rules, or by the model's errors with status 404.
+    /// Whether an error says that there is no such object: by the rules, or as one of the errors of the reading call that
+    /// have the status 404 in the model, or, where models tell no status, say it by their names.
     pub fn is_not_found(&self, code: &str, message: &str) -> bool {
         let told = self.rules.errors.not_found.iter().any(|told| match told {
             NotFound::Code(told) => told == code,
@@ -120,9 +121,17 @@ impl KindFacts {
             operation.errors().any(|error| {
                 let facts = error.error();
                 let named = facts.and_then(|facts| facts.code.as_deref()).unwrap_or(error.name());
-                named == code && facts.and_then(|facts| facts.http_status) == Some(404)
+                let status = facts.and_then(|facts| facts.http_status);
+                named == code && status.map_or_else(|| self.says_not_found(code), |status| status == 404)
             })
         })
+    }
+
+    /// Whether a code says that there is nothing, and not that something is missing which the object needs.
+    fn says_not_found(&self, code: &str) -> bool {
+        let what = ["NotFoundException", "NotFoundFault", "NotFound"];
+        let what = what.into_iter().find_map(|end| code.strip_suffix(end));
+        what.is_some_and(|what| matches!(what, "" | "Resource") || what == self.resource())
     }
 
     /// What the model and the rules make of the kind.

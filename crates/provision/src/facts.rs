@@ -24,6 +24,9 @@ pub struct Reference {
     pub required: bool,
     /// The value is taken as soon as it is there, ready or not: for kinds that refer to each other in circles.
     pub unready: bool,
+    /// No creating call carries the value: the resource is made without it, and changed when it is there. An object that
+    /// refers to itself, and objects that refer to each other, come to be so.
+    pub later: bool,
 }
 
 /// A field that holds a reference to a key of a Secret, `{name, namespace, key}`, instead of a value.
@@ -45,6 +48,9 @@ pub struct Facts {
     pub finalizer: String,
     pub references: Vec<Reference>,
     pub secrets: Vec<SecretField>,
+    /// Fields that stand in the spec as they are, and that the cloud takes and never shows. Whether such a one changed is
+    /// known as with those of Secrets, and like them it is told nowhere.
+    pub hidden: Vec<String>,
     /// Changes that the plan still shows are made before the resource is deleted, such as taking away its deletion
     /// protection. Only changes of these fields; none by default.
     pub before_delete: Vec<String>,
@@ -70,6 +76,7 @@ impl Facts {
             finalizer: finalizer.into(),
             references: Vec::new(),
             secrets: Vec::new(),
+            hidden: Vec::new(),
             before_delete: Vec::new(),
             interval: None,
             dialect,

@@ -82,6 +82,8 @@ pub(crate) struct Pass<'a, D: Driver> {
     connection: Option<Arc<D::Connection>>,
     calls: Option<Calls>,
     desired: Value,
+    /// What is desired lacks values of references that a resource can be made without.
+    incomplete: bool,
     secrets: Secrets,
 
     observed: Option<Box<Observed<D::Note>>>,
@@ -127,6 +129,7 @@ impl<'a, D: Driver> Pass<'a, D> {
             connection: None,
             calls: None,
             desired: object.clone(),
+            incomplete: false,
             secrets: Secrets::default(),
             observed: None,
             plan: None,
@@ -314,18 +317,22 @@ impl<'a, D: Driver> Pass<'a, D> {
                 self.desired = resolved.desired;
                 self.advisories.extend(resolved.advisories);
                 self.references = resolved.state;
+                // Once it is there, all that it should be is waited for.
+                let made = self.managed() && self.intent.is_none();
+                let waits = matches!(self.references, ReferencesState::Waiting(_));
+                self.incomplete = waits && resolved.later && !made && !lenient;
             }
             Err(_) if lenient => {}
             Err(failure) => return Err(failure.into()),
         }
         match &self.references {
-            _ if lenient => {}
+            _ if lenient || self.incomplete => {}
             ReferencesState::Waiting(why) => return Err(Failure::waiting(Duration::ZERO, why).into()),
             ReferencesState::Broken(why) => return Err(Failure::terminal(why).into()),
             ReferencesState::None | ReferencesState::Resolved => {}
         }
         let key = &self.engine.settings.fingerprints;
-        let applied = &self.applied.secrets;
+        let applied = meta::annotation(&self.object, crate::policies::APPLIED).map(|_| &self.applied.secrets);
         match secrets::resolve(self.reader, &self.facts, &self.object, applied, key, cross_namespace).await {
             Ok(secrets) => self.secrets = secrets,
             Err(_) if lenient => {}

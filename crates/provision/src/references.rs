@@ -17,6 +17,8 @@ pub(crate) struct Resolved {
     /// The object with values in place of references.
     pub desired: Value,
     pub state: ReferencesState,
+    /// All that is waited for is needed only once the resource is there.
+    pub later: bool,
     pub advisories: Vec<Advisory>,
 }
 
@@ -38,8 +40,12 @@ pub(crate) struct Resolver<'a> {
 impl Resolver<'_> {
     /// All references are followed even when one of them cannot be, so that each of them wakes the object.
     pub async fn resolve(&self) -> Result<Resolved, Failure> {
-        let mut resolved =
-            Resolved { desired: self.object.clone(), state: ReferencesState::None, advisories: Vec::new() };
+        let mut resolved = Resolved {
+            desired: self.object.clone(),
+            state: ReferencesState::None,
+            later: true,
+            advisories: Vec::new(),
+        };
         for reference in &self.facts.references {
             self.check_required(reference)?;
             for pointer in paths::places(self.object, &reference.reference) {
@@ -94,6 +100,7 @@ impl Resolver<'_> {
                 resolved.state = ReferencesState::Broken(format!("{path}: {why}"))
             }
             Err(Unresolved::Waiting(why)) => {
+                resolved.later &= reference.later;
                 if !matches!(resolved.state, ReferencesState::Broken(_)) {
                     resolved.state = ReferencesState::Waiting(format!("{path}: {why}"));
                 }
@@ -213,6 +220,7 @@ mod tests {
             target: "status.id".to_owned(),
             required: false,
             unready: false,
+            later: false,
         };
         facts.references = vec![
             reference("spec.keyID", "spec.keyRef"),

@@ -1,4 +1,5 @@
-//! Secret fields: references to keys of Secrets, resolved for one pass and never written anywhere.
+//! Secret fields: references to keys of Secrets, resolved for one pass and never written anywhere; and fields that hold
+//! values which the cloud never shows.
 //!
 //! That a value changed is known by a keyed hash of what was last applied, kept in an annotation: nobody without
 //! the key of the installation learns anything from it.
@@ -25,7 +26,7 @@ pub struct Secrets(BTreeMap<String, Resolved>);
 #[derive(Clone)]
 struct Resolved {
     value: Secret<String>,
-    /// Uid and resource version of the Secret.
+    /// Uid and resource version of the Secret, or the generation of the object.
     version: String,
     changed: bool,
 }
@@ -72,6 +73,20 @@ impl Secrets {
             let value = resolved.value.expose();
             if value.len() < REDACTED_FROM { message } else { message.replace(value.as_str(), "[secret]") }
         })
+    }
+
+    /// A value without any of them in its texts.
+    pub fn redact_value(&self, value: &Value) -> Value {
+        match value {
+            _ if self.is_empty() => value.clone(),
+            Value::String(text) => self.redact(text).into(),
+            Value::Array(items) => items.iter().map(|item| self.redact_value(item)).collect(),
+            Value::Object(members) => {
+                let members = members.iter().map(|(name, value)| (name.clone(), self.redact_value(value)));
+                Value::Object(members.collect())
+            }
+            other => other.clone(),
+        }
     }
 
     /// What to remember of the values once they are applied.
@@ -131,9 +146,19 @@ impl FingerprintKey {
         before != now && own(before) && own(now)
     }
 
-    fn is_change(&self, before: Option<&Applied>, version: &str, field: &str, value: &str) -> bool {
-        let Some(before) = before else { return false };
-        before.version != version && before.hash != self.hash(field, value)
+    /// `known`: of all that was applied there is a hash, so that what has none is new.
+    fn is_change(
+        &self,
+        known: bool,
+        before: Option<&Applied>,
+        version: &str,
+        field: &str,
+        value: &str,
+    ) -> bool {
+        match before {
+            None => known,
+            Some(before) => before.version != version && before.hash != self.hash(field, value),
+        }
     }
 }
 
@@ -147,16 +172,22 @@ fn encode(bytes: &[u8], length: usize) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(bytes.get(..length).unwrap_or(bytes))
 }
 
-/// Reads the Secrets that an object's fields name. `before` is what was last applied.
+/// Reads the Secrets that an object's fields name, and what it holds itself. `before` is what was last applied, where
+/// that is known.
 pub(crate) async fn resolve(
     reader: &Reader<'_>,
     facts: &Facts,
     object: &Value,
-    before: &BTreeMap<String, Applied>,
+    before: Option<&BTreeMap<String, Applied>>,
     key: &FingerprintKey,
     cross_namespace: bool,
 ) -> Result<Secrets, Failure> {
     let mut secrets = Secrets::default();
+    let mut add = |path: String, value: String, version: String| {
+        let applied = before.and_then(|before| before.get(&path));
+        let changed = key.is_change(before.is_some(), applied, &version, &path, &value);
+        secrets.0.insert(path, Resolved { value: Secret::new(value), version, changed });
+    };
     for field in &facts.secrets {
         for pointer in paths::places(object, &field.field) {
             let path = paths::dotted(object, &pointer);
@@ -166,8 +197,13 @@ pub(crate) async fn resolve(
             let (value, version) = read(reader, object, reference, cross_namespace)
                 .await
                 .map_err(|failure| failure.at(&path))?;
-            let changed = key.is_change(before.get(&path), &version, &path, &value);
-            secrets.0.insert(path, Resolved { value: Secret::new(value), version, changed });
+            add(path, value, version);
+        }
+    }
+    for pointer in facts.hidden.iter().flat_map(|field| paths::places(object, field)) {
+        if let Some(value) = object.pointer(&pointer).and_then(Value::as_str) {
+            let version = meta::generation(object).to_string();
+            add(paths::dotted(object, &pointer), value.to_owned(), version);
         }
     }
     Ok(secrets)
@@ -212,6 +248,8 @@ async fn read(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn resolved(value: &str) -> Secrets {
@@ -225,6 +263,8 @@ mod tests {
         let secrets = resolved("hunter22");
         assert_eq!(format!("{secrets:?}"), r#"{"spec.p"}"#);
         assert_eq!(secrets.redact("password hunter22 is too weak"), "password [secret] is too weak");
+        let nested = json!({"a": [{"b": "hunter22"}, 1]});
+        assert_eq!(secrets.redact_value(&nested), json!({"a": [{"b": "[secret]"}, 1]}));
         let applied = secrets.applied(&FingerprintKey::new(&[1; 32]));
         assert!(!serde_json::to_string(&applied).unwrap().contains("hunter22"));
     }
@@ -240,13 +280,14 @@ mod tests {
             ("u/1", "other", false),
         ] {
             assert_eq!(
-                key.is_change(before.as_ref(), version, "spec.p", value),
+                key.is_change(true, before.as_ref(), version, "spec.p", value),
                 expected,
                 "{version} {value}"
             );
         }
-        assert!(other.is_change(before.as_ref(), "u/2", "spec.p", "hunter22"), "it cannot be known");
-        assert!(!other.is_change(before.as_ref(), "u/1", "spec.p", "hunter22"));
-        assert!(!key.is_change(None, "u/1", "spec.p", "first"));
+        assert!(other.is_change(true, before.as_ref(), "u/2", "spec.p", "hunter22"), "it cannot be known");
+        assert!(!other.is_change(true, before.as_ref(), "u/1", "spec.p", "hunter22"));
+        assert!(!key.is_change(false, None, "u/1", "spec.p", "first"));
+        assert!(key.is_change(true, None, "u/1", "spec.p", "given later"));
     }
 }

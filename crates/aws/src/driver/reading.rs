@@ -44,7 +44,7 @@ pub(super) async fn observe(
     if learned.arn.is_none() {
         learned.arn = arn(kind, wanted, &learned.spec);
     }
-    let status = Value::Object(learned.status.clone());
+    let mut status = Value::Object(learned.status.clone());
     let identified = wanted.identified(&status, learned.arn.as_deref());
     let mut note = Note { observed: Value::Null, answer, reply, lists: BTreeMap::new(), unseen: false };
     let here = json!({"spec": learned.spec, "status": status});
@@ -53,8 +53,13 @@ pub(super) async fn observe(
     }
     let more = parts(kind, subject, &identified, &mut note).await?;
     learned.spec.extend(more);
+    if !kind.rules.looks.is_empty() {
+        look(kind, subject, &identified, &note, &mut learned).await?;
+        status = Value::Object(std::mem::take(&mut learned.status));
+    }
     for (word, rule) in &kind.rules.fields {
-        if let (Some(function), Some(field)) = (&rule.value.shown_by, scope.translator.plan.field(word)) {
+        let own = rule.value.shown_by.as_ref().filter(|_| !kind.rules.parts.contains_key(word));
+        if let (Some(function), Some(field)) = (own, scope.translator.plan.field(word)) {
             let shown = functions::shown(function, &wanted.object["spec"][&field.name], &note.reply);
             learned.spec.insert(field.name.clone(), shown);
         }
@@ -206,7 +211,12 @@ async fn parts(
             reads.push(read_part(kind, subject, &scope, get, *needed));
         }
         for ((word, field, _, _), answer) in some.iter().zip(futures::future::join_all(reads).await) {
-            let value = answer?.map(|reply| scope.translator.part_value(word, &reply)).unwrap_or_default();
+            let shown_by = rules.fields.get(*word).and_then(|rule| rule.value.shown_by.as_deref());
+            let value = answer?.map(|reply| match shown_by {
+                Some(function) => functions::shown(function, &wanted.object["spec"][&field.name], &reply),
+                None => scope.translator.part_value(word, &reply),
+            });
+            let value = value.unwrap_or_default();
             // A structure without members says nothing.
             if !value.is_null() && value.as_object().is_none_or(|members| !members.is_empty()) {
                 found.insert(field.name.clone(), value);
@@ -253,6 +263,33 @@ async fn parts(
         }
     }
     Ok(found)
+}
+
+/// What answers tell beside the object, and those of calls that tell of several fields.
+async fn look(
+    kind: &'static KindFacts,
+    subject: &Subjected<'_>,
+    wanted: &Wanted,
+    note: &Note,
+    learned: &mut Learned,
+) -> Result<(), Failure> {
+    let scope = wanted.scope(kind, Some(note))?;
+    for look in &kind.rules.looks {
+        let reply = match (&look.read, &look.of) {
+            (Some(call), _) if !scope.holds(&call.when) => None,
+            (Some(call), _) => read_part(kind, subject, &scope, call, false).await?,
+            (None, Some(word)) => note.lists.get(&word.value).cloned(),
+            (None, None) => Some(note.reply.clone()),
+        };
+        let Some(reply) = reply else { continue };
+        for (word, path) in &look.fills {
+            let value = paths::take(&reply, &path.value, &|word| scope.find(word, None));
+            if let (Some(value), Some(field)) = (value, scope.translator.plan.field(word)) {
+                learned.put(field, scope.translator.inbound(field, &value));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether the object is to become like what is there.

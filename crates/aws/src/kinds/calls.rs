@@ -137,7 +137,8 @@ pub fn create(facts: &KindFacts, scope: &Scope<'_>, token: &str) -> Planned {
         }
     }
     if let Some(variant) = variant {
-        request.extend(scope.request(operation, &variant.send));
+        let now = scope.now(None, [("token", token.into())]);
+        add(&mut request, now.request(operation, &variant.send));
     }
     annotated(facts, scope, operation, &mut request);
     for member in input.into_iter().flat_map(|input| input.shape.members()) {
@@ -445,7 +446,7 @@ fn step_calls(facts: &KindFacts, scope: &Scope<'_>, mut rest: Vec<&FieldChange>,
         } else {
             words
         };
-        request.extend(scope.request(operation, &step.send));
+        add(&mut request, scope.request(operation, &step.send));
         if words.is_empty() {
             continue;
         }
@@ -468,6 +469,16 @@ fn step_calls(facts: &KindFacts, scope: &Scope<'_>, mut rest: Vec<&FieldChange>,
     }
     annotated(facts, scope, &operation.value, &mut request);
     calls.push(Planned { serves: words, ..Planned::new(&operation.value, request) });
+}
+
+/// Adds members to a request, and to the structures in it.
+fn add(request: &mut Map<String, Value>, members: Map<String, Value>) {
+    for (member, value) in members {
+        match (request.get_mut(&member), value) {
+            (Some(Value::Object(before)), Value::Object(more)) => add(before, more),
+            (_, value) => drop(request.insert(member, value)),
+        }
+    }
 }
 
 /// The words of those fields that a request made of the object has.
@@ -534,7 +545,7 @@ pub fn delete(facts: &KindFacts, scope: &Scope<'_>) -> Vec<Planned> {
     if let Some(operation) = told {
         let mut request = scope.translator.request(&operation.value, Verb::Delete, scope.object);
         if let Some(delete) = &rules.delete {
-            request.extend(scope.request(&operation.value, &delete.send));
+            add(&mut request, scope.request(&operation.value, &delete.send));
         }
         annotated(facts, scope, &operation.value, &mut request);
         calls.push(Planned::new(&operation.value, request));

@@ -11,7 +11,7 @@ use super::sites::{Literal, Site};
 use super::translate::Translator;
 use super::{KindFacts, Plan, functions, policy};
 use crate::model::Kind as ShapeKind;
-use crate::rules::vocabulary::{Compare, TagsRule};
+use crate::rules::vocabulary::{Compare, Field as FieldRule, TagsRule};
 
 /// A field that is not as it is wanted.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +36,7 @@ pub fn compare(facts: &KindFacts, plan: &Plan, desired: &Value, observed: &Value
             let wanted = desired.get(&field.name).unwrap_or(&Value::Null);
             let found = observed.get(&field.name).unwrap_or(&Value::Null);
             let words = FieldWords { facts, word: &field.word, answer: *answer };
-            one_field(&words, field, wanted, found, &mut changes);
+            one_field(&words, field, wanted, found, desired, &mut changes);
         }
     }
     changes
@@ -47,6 +47,7 @@ fn one_field(
     field: &Field,
     wanted: &Value,
     found: &Value,
+    desired: &Value,
     changes: &mut Vec<FieldChange>,
 ) {
     let facts = words.facts;
@@ -90,7 +91,9 @@ fn one_field(
             return;
         }
         if is_empty(wanted) {
-            let differs = !part.value.keep
+            let has = |word: &str| desired.get(&words.field(word)?.name).filter(|value| !is_zero(value));
+            let kept = part.value.keep || part.value.keep_with.iter().any(|word| has(&word.value).is_some());
+            let differs = !kept
                 && !is_zero(found)
                 && (default.is_null() || !same(default, found, words, &mut Vec::new()));
             if differs {
@@ -125,6 +128,11 @@ struct FieldWords<'a> {
 }
 
 impl FieldWords<'_> {
+    /// Another field of the kind.
+    fn field(&self, word: &str) -> Option<&Field> {
+        self.facts.plan().ok()?.field(word)
+    }
+
     /// Whether reading can show what is at a path: requests have members that answers lack.
     fn is_shown(&self, below: &[String]) -> bool {
         let told = self.facts.rules.parts.get(self.word).map(|part| &part.value.truths);
@@ -160,17 +168,22 @@ impl FieldWords<'_> {
     /// How the value at a path (published names below the field) is compared.
     fn way(&self, below: &[String]) -> Option<Compare> {
         if below.is_empty() {
-            return self.facts.rules.fields.get(self.word)?.value.compare;
+            return self.facts.rules.fields.get(self.word).and_then(|rule| told_way(&rule.value));
         }
         let nested = self.facts.rules.fields.iter().find(|(path, rule)| {
             let mut words = path.split('.');
-            rule.value.compare.is_some()
+            told_way(&rule.value).is_some()
                 && words.next() == Some(self.word)
                 && words.clone().count() == below.len()
                 && words.zip(below).all(|(word, name)| crate::crd::names::published(word) == *name)
         });
-        nested.and_then(|(_, rule)| rule.value.compare)
+        nested.and_then(|(_, rule)| told_way(&rule.value))
     }
+}
+
+/// What nobody is shown cannot be compared.
+fn told_way(rule: &FieldRule) -> Option<Compare> {
+    rule.compare.or(rule.hidden.then_some(Compare::Ignore))
 }
 
 /// Differences at the deepest structure that has them.

@@ -28,8 +28,14 @@ pub const FORMS: &[(&str, Form)] = &[
     ("security_group_rules", security_group_rules),
 ];
 
-/// The functions that tell what a field is, from what it should be and the answer of the reading call.
-pub const SHOWN: &[(&str, Shown)] = &[("lambda_code", shown_code)];
+/// The functions that tell what a field is, from what it should be and the answer of the reading call, or of its part's.
+pub const SHOWN: &[(&str, Shown)] = &[
+    ("dynamodb_encryption", shown_encryption),
+    ("dynamodb_insights", shown_insights),
+    ("lambda_code", shown_code),
+    ("rds_managed_password", shown_management),
+    ("s3_canned_acl", shown_acl),
+];
 
 /// Whether a name is that of a function.
 pub fn is_known(name: &str) -> bool {
@@ -67,6 +73,59 @@ pub fn covers(wanted: &Value, found: &Value) -> bool {
         }
         _ => wanted == found,
     }
+}
+
+/// How a table is encrypted, in the words in which that is asked for.
+fn shown_encryption(_: &Value, reply: &Value) -> Value {
+    let told = &reply["Table"]["SSEDescription"];
+    let enabled = matches!(told["Status"].as_str(), Some("ENABLED" | "ENABLING" | "UPDATING"));
+    if !enabled {
+        return json!({"enabled": false});
+    }
+    json!({"enabled": true, "sseType": told["SSEType"], "kmsMasterKeyID": told["KMSMasterKeyArn"]})
+}
+
+/// What was asked for that led to the state of a table's insights.
+fn shown_insights(_: &Value, reply: &Value) -> Value {
+    match reply["ContributorInsightsStatus"].as_str() {
+        Some("ENABLED" | "ENABLING") => "ENABLE".into(),
+        _ => "DISABLE".into(),
+    }
+}
+
+/// Whether RDS keeps the password of a database itself: then there is a secret of its own making.
+fn shown_management(_: &Value, reply: &Value) -> Value {
+    let found = ["DBInstances", "DBClusters"].into_iter().find_map(|list| reply[list].get(0));
+    found.is_some_and(|found| found["MasterUserSecret"].is_object()).into()
+}
+
+/// Whom the canned lists of S3 let do what, beside the owner, who may do everything.
+const CANNED: &[(&str, &[(&str, &str)])] = &[
+    ("private", &[]),
+    ("bucket-owner-read", &[]),
+    ("bucket-owner-full-control", &[]),
+    ("public-read", &[("AllUsers", "READ")]),
+    ("public-read-write", &[("AllUsers", "READ"), ("AllUsers", "WRITE")]),
+    ("authenticated-read", &[("AuthenticatedUsers", "READ")]),
+    ("log-delivery-write", &[("LogDelivery", "READ_ACP"), ("LogDelivery", "WRITE")]),
+];
+
+/// The canned list that the grants of a bucket come from: the wanted one, if it could be.
+fn shown_acl(wanted: &Value, reply: &Value) -> Value {
+    let is_owner = |grant: &&Value| {
+        grant["Grantee"]["ID"] == reply["Owner"]["ID"] && grant["Permission"] == "FULL_CONTROL"
+    };
+    let others = reply["Grants"].as_array().into_iter().flatten().filter(|grant| !is_owner(grant));
+    let mut granted: Vec<(&str, &str)> = others
+        .map(|grant| {
+            let group = grant["Grantee"]["URI"].as_str().unwrap_or_default();
+            (group.rsplit('/').next().unwrap_or_default(), grant["Permission"].as_str().unwrap_or_default())
+        })
+        .collect();
+    granted.sort_unstable();
+    let mut fitting = CANNED.iter().filter(|(_, grants)| *grants == granted).map(|(name, _)| *name);
+    let first = fitting.clone().next();
+    fitting.find(|name| wanted == name).or(first).map(Value::from).unwrap_or_default()
 }
 
 fn request(members: Value) -> Map<String, Value> {
@@ -344,5 +403,42 @@ mod tests {
             {"destinationCIDRBlock": "0.0.0.0/0", "gatewayID": "igw-1"},
         ]);
         assert_eq!(own_routes(&routes), json!([{"destinationCIDRBlock": "0.0.0.0/0", "gatewayID": "igw-1"}]));
+    }
+
+    #[test]
+    fn fields_that_answers_have_in_other_words() {
+        let owner = json!({"Grantee": {"ID": "o"}, "Permission": "FULL_CONTROL"});
+        let to = |group: &str, permission: &str| {
+            let uri = format!("http://acs.amazonaws.com/groups/global/{group}");
+            json!({"Grantee": {"URI": uri}, "Permission": permission})
+        };
+        let acl = |grants: Vec<Value>, wanted: &str, expected: Value| {
+            let reply = json!({"Owner": {"ID": "o"}, "Grants": grants});
+            assert_eq!(shown("s3_canned_acl", &wanted.into(), &reply), expected, "{reply}");
+        };
+        acl(vec![owner.clone()], "public-read", json!("private"));
+        acl(vec![owner.clone()], "bucket-owner-read", json!("bucket-owner-read"));
+        acl(vec![owner.clone(), to("AllUsers", "READ")], "private", json!("public-read"));
+        acl(
+            vec![to("AllUsers", "WRITE"), owner.clone(), to("AllUsers", "READ")],
+            "",
+            json!("public-read-write"),
+        );
+        acl(vec![owner, to("AllUsers", "WRITE")], "private", Value::Null);
+        let table = |description: Value, expected: Value| {
+            let reply = json!({"Table": {"SSEDescription": description}});
+            assert_eq!(shown("dynamodb_encryption", &Value::Null, &reply), expected);
+        };
+        table(Value::Null, json!({"enabled": false}));
+        table(
+            json!({"Status": "ENABLED", "SSEType": "KMS", "KMSMasterKeyArn": "a"}),
+            json!({"enabled": true, "sseType": "KMS", "kmsMasterKeyID": "a"}),
+        );
+        let insights = |status: &str, expected: &str| {
+            let reply = json!({"ContributorInsightsStatus": status});
+            assert_eq!(shown("dynamodb_insights", &Value::Null, &reply), json!(expected));
+        };
+        insights("ENABLING", "ENABLE");
+        insights("DISABLED", "DISABLE");
     }
 }

@@ -21,6 +21,8 @@ pub struct ReferenceFact {
     pub required: bool,
     /// The named object need not be ready.
     pub unready: bool,
+    /// The object is made without it.
+    pub later: bool,
 }
 
 impl KindFacts {
@@ -40,15 +42,31 @@ impl KindFacts {
                 target: target.to_owned(),
                 required: !path.contains('.') && self.needs(plan, path),
                 unready: rule.value.ref_unready,
+                later: rule.value.ref_unready && self.is_put_later(path),
             });
         }
         Ok(references)
+    }
+
+    /// Whether calls after the creating one put what stands at a path.
+    fn is_put_later(&self, path: &str) -> bool {
+        let word = path.split('.').next().unwrap_or(path);
+        let part = self.rules.parts.get(word).map(|part| part.value.on_create);
+        let collection = self.rules.collections.get(word).map(|collection| collection.value.on_create);
+        part.or(collection) == Some(false)
     }
 
     /// Paths of the fields that hold references to keys of Secrets.
     pub fn secret_fields(&self) -> Result<Vec<String>, KindsError> {
         let plan = self.plan()?;
         let told = self.rules.fields.iter().filter(|(_, rule)| rule.value.secret);
+        Ok(told.filter_map(|(path, _)| place(plan, path)).map(|place| place.field).collect())
+    }
+
+    /// Paths of the fields that AWS takes and never shows.
+    pub fn hidden_fields(&self) -> Result<Vec<String>, KindsError> {
+        let plan = self.plan()?;
+        let told = self.rules.fields.iter().filter(|(_, rule)| rule.value.hidden);
         Ok(told.filter_map(|(path, _)| place(plan, path)).map(|place| place.field).collect())
     }
 

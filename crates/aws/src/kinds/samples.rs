@@ -6,12 +6,13 @@ use serde_json::{Map, Value, json};
 
 use super::calls::{self, Planned};
 use super::compare::compare;
-use super::fields::{Home, Type};
+use super::fields::{Field, Home, Type};
 use super::send::Scope;
 use super::sites::{Literal, Overlay, Site};
 use super::{KindFacts, Level};
 use crate::model::Kind as ShapeKind;
 use crate::protocol;
+use crate::rules::vocabulary::Verb;
 
 /// Structures in structures that a sample has; deeper ones are empty.
 const DEEPEST: usize = 6;
@@ -22,21 +23,13 @@ const ARN: &str = "arn:aws:service:eu-west-1:123456789012:sample/sample";
 #[rustfmt::skip]
 const INCOMPLETE: &[(&str, &str, &str)] = &[
     ("acmpca/Certificate IssueCertificate", "Csr is missing", "unknown"),
-    ("cloudfront/ConnectionGroup CreateConnectionGroup", ".Tags must be an object", "unknown"),
-    ("cloudfront/ConnectionGroup UpdateConnectionGroup", "IfMatch is missing", "unknown"),
-    ("cloudfront/ConnectionGroup DeleteConnectionGroup", "IfMatch is missing", "unknown"),
-    ("cloudfront/DistributionTenant CreateDistributionTenant", ".Tags must be an object", "unknown"),
-    ("cloudfront/DistributionTenant UpdateDistributionTenant", "IfMatch is missing", "unknown"),
-    ("cloudfront/DistributionTenant DeleteDistributionTenant", "IfMatch is missing", "unknown"),
-    ("cloudfront/VPCOrigin CreateVpcOrigin", ".Tags must be an object", "unknown"),
-    ("cloudfront/VPCOrigin UpdateVpcOrigin", "IfMatch is missing", "unknown"),
-    ("cloudfront/VPCOrigin DeleteVpcOrigin", "IfMatch is missing", "unknown"),
+    ("cloudfront/ConnectionGroup UpdateConnectionGroup", "IfMatch is missing", "answer"),
+    ("cloudfront/ConnectionGroup DeleteConnectionGroup", "IfMatch is missing", "answer"),
+    ("cloudfront/DistributionTenant UpdateDistributionTenant", "IfMatch is missing", "answer"),
+    ("cloudfront/DistributionTenant DeleteDistributionTenant", "IfMatch is missing", "answer"),
+    ("cloudfront/VPCOrigin UpdateVpcOrigin", "IfMatch is missing", "answer"),
+    ("cloudfront/VPCOrigin DeleteVpcOrigin", "IfMatch is missing", "answer"),
     ("dynamodb/GlobalTable UpdateGlobalTable", "ReplicaUpdates is missing", "unknown"),
-    ("eks/IdentityProviderConfig", "cannot be read", "unknown"),
-    ("eks/IdentityProviderConfig DisassociateIdentityProviderConfig", "identityProviderConfig is missing", "unknown"),
-    ("emrcontainers/JobRun StartJobRun", "configurationOverrides must be an object", "unknown"),
-    ("prometheusservice/AlertManagerDefinition CreateAlertManagerDefinition", "data is missing", "unknown"),
-    ("prometheusservice/RuleGroupsNamespace CreateRuleGroupsNamespace", "data is missing", "unknown"),
     ("rds/DBParameterGroup ModifyDBParameterGroup", "Parameters is missing", "answer"),
     ("wafv2/IPSet UpdateIPSet", "LockToken is missing", "answer"),
 ];
@@ -85,6 +78,15 @@ fn of_literal(literal: &Literal) -> Value {
     }
 }
 
+fn is_document(facts: &KindFacts, field: &Field) -> bool {
+    let translator = facts.translator().unwrap();
+    let input = Site::input(translator.plan.model(), &facts.rules.operations.create.value).unwrap();
+    input.shape.members().any(|member| {
+        let sent = translator.sent_field(&facts.rules.operations.create.value, Verb::Create, member.name());
+        sent.is_some_and(|sent| sent.word == field.word) && member.shape().is_structure()
+    })
+}
+
 /// An object with a value in every field.
 fn sample(facts: &KindFacts) -> Value {
     let plan = facts.plan().unwrap();
@@ -95,6 +97,8 @@ fn sample(facts: &KindFacts) -> Value {
             Type::Model(site) => of_site(overlay, *site, 0),
             Type::ListOf(site) => json!([of_site(overlay, *site, 0)]),
             Type::MapOf(site) => json!({"key": of_site(overlay, *site, 0)}),
+            // Of a text that spells a structure there is one in which nothing is said.
+            Type::Literal(Literal::String) if is_document(facts, field) => "{}".into(),
             Type::Literal(literal) => of_literal(literal),
             Type::Reference { .. } => continue,
         };

@@ -129,6 +129,7 @@ pub struct Overlay {
     told: HashMap<Place, Told>,
     dropped_shapes: Vec<u32>,
     opaque: Vec<u32>,
+    counted: Vec<(String, String)>,
     /// Published names of words; as many as the model has words in use.
     published: RwLock<HashMap<Box<str>, Arc<str>>>,
 }
@@ -151,6 +152,12 @@ impl Overlay {
             told: HashMap::new(),
             dropped_shapes: shapes.iter().filter_map(|word| id(&word.value)).collect(),
             opaque: rules.rules.opaque.iter().filter_map(|word| id(&word.value)).collect(),
+            counted: rules
+                .rules
+                .counted
+                .iter()
+                .map(|(count, items)| (count.clone(), items.value.clone()))
+                .collect(),
             published: RwLock::default(),
         };
         for (structure, members) in members {
@@ -189,6 +196,16 @@ impl Overlay {
                 || self.dropped_shapes.contains(&member.shape().id());
             if gone { None } else { Some((member.name(), Site::of(member.shape()))) }
         })
+    }
+
+    /// The members of a structure that nobody sees because they only count the items of another, and those others.
+    pub fn counts(&self, site: Site) -> impl Iterator<Item = (&str, &str)> {
+        let dropped = &self.told(site.place).dropped;
+        let counted = self
+            .counted
+            .iter()
+            .filter(move |(count, items)| dropped.contains(count) && site.shape.member(items).is_some());
+        counted.map(|(count, items)| (count.as_str(), items.as_str()))
     }
 
     /// The members of a structure that are published as texts of JSON, because their structures hold themselves.

@@ -5,11 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
 use super::fields::{Field, Home, Type};
-use super::sites::{Overlay, Place, Site};
+use super::sites::{Literal, Overlay, Place, Site};
 use super::{KindFacts, Plan, paths};
 use crate::crd::names;
 use crate::model::Kind as ShapeKind;
@@ -80,8 +82,10 @@ impl<'a> Translator<'a> {
 
     fn members(&self, operation: &str, verb: Verb, input: Site, object: &Value) -> Map<String, Value> {
         let mut members = Map::new();
+        let dropped = &self.plan.overlay().told(input.place).dropped;
         for member in input.shape.members() {
-            if members.contains_key(member.name()) {
+            // Where a name is told, an ARN beside it may be one too many.
+            if self.is_own_arn(member.name()) && dropped.iter().any(|word| word == member.name()) {
                 continue;
             }
             if let Some(value) = self.member(operation, verb, member.name(), Site::of(member.shape()), object)
@@ -164,7 +168,8 @@ impl<'a> Translator<'a> {
             Type::MapOf(site) => {
                 each(value, |item| outbound(self.plan.overlay(), *site, target.content(), item))
             }
-            Type::Literal(_) | Type::Reference { .. } => value.clone(),
+            Type::Literal(_) => text_as(target, value),
+            Type::Reference { .. } => value.clone(),
         }
     }
 
@@ -255,7 +260,7 @@ impl<'a> Translator<'a> {
                 }
             }
         }
-        readable.retain(|word, _| !rules.fields.get(word).is_some_and(|rule| rule.value.unread));
+        readable.retain(|word, _| !rules.fields.get(word).is_some_and(|rule| rule.value.is_not_taken()));
         let shown = rules.fields.iter().filter(|(_, rule)| rule.value.shown_by.is_some());
         readable.extend(shown.map(|(word, _)| (word.clone(), None)));
         for (word, part) in &rules.parts {
@@ -267,6 +272,8 @@ impl<'a> Translator<'a> {
             }
         }
         readable.extend(rules.versions.iter().map(|versions| (versions.field.clone(), None)));
+        let looked_at = rules.looks.iter().flat_map(|look| look.fills.keys());
+        readable.extend(looked_at.map(|word| (word.clone(), None)));
         readable.extend(rules.collections.keys().map(|word| (word.clone(), None)));
         if let TagsRule::Told(tags) = &rules.tags
             && tags.get.is_some()
@@ -291,7 +298,7 @@ impl<'a> Translator<'a> {
             if rule.is_some_and(|rule| rule.owner) {
                 learned.owner = value.as_str().map(str::to_owned);
             }
-            let elsewhere = rule.is_some_and(|rule| rule.read_from.is_some() || rule.unread);
+            let elsewhere = rule.is_some_and(|rule| rule.read_from.is_some() || rule.is_not_taken());
             if !elsewhere && !field.secret && field.refers_for.is_none() {
                 learned.put(field, self.inbound(field, value));
             }
@@ -307,7 +314,8 @@ impl<'a> Translator<'a> {
         for (word, rule) in &self.facts.rules.fields {
             let (Some(from), Some(field)) = (&rule.value.read_from, self.plan.field(word)) else { continue };
             if let Some(value) = paths::take(found, from, &|_| None) {
-                learned.put(field, self.inbound(field, &value));
+                let text = self.is_text_of_bytes(field).then(|| decoded(&value)).flatten();
+                learned.put(field, text.unwrap_or_else(|| self.inbound(field, &value)));
             }
         }
         for (word, rule) in &self.facts.rules.collections {
@@ -318,6 +326,13 @@ impl<'a> Translator<'a> {
             }
         }
         learned
+    }
+
+    /// Whether a field is text that AWS has as bytes.
+    fn is_text_of_bytes(&self, field: &Field) -> bool {
+        let is_bytes = |site: &Site| site.shape.kind() == ShapeKind::Blob;
+        field.kind == Type::Literal(Literal::String)
+            && self.readable().get(&field.word).is_some_and(|site| site.as_ref().is_some_and(is_bytes))
     }
 
     /// What the answer of a creating call says.
@@ -409,7 +424,8 @@ impl<'a> Translator<'a> {
             if owner {
                 learned.owner = value.as_str().map(str::to_owned);
             }
-            if let Some(field) = self.plan.field(word).filter(|field| field.attribute) {
+            let kept = self.facts.rules.fields.get(word).is_some_and(|rule| rule.value.is_not_taken());
+            if let Some(field) = self.plan.field(word).filter(|field| field.attribute && !kept) {
                 learned.put(field, value.clone());
             }
         }
@@ -424,7 +440,7 @@ impl<'a> Translator<'a> {
 }
 
 impl Learned {
-    fn put(&mut self, field: &Field, value: Value) {
+    pub fn put(&mut self, field: &Field, value: Value) {
         let home = match field.home {
             Home::Spec => &mut self.spec,
             Home::Status => &mut self.status,
@@ -456,6 +472,23 @@ fn each(value: &Value, change: impl Fn(&Value) -> Value) -> Value {
     }
 }
 
+/// A text as the member wants it that it is sent as: bytes, or the structure that it spells in JSON.
+fn text_as(target: Site, value: &Value) -> Value {
+    let document = |text: &str| serde_json::from_str(text).ok();
+    let made = value.as_str().and_then(|text| match target.shape.kind() {
+        ShapeKind::Blob => Some(BASE64_STANDARD.encode(text).into()),
+        ShapeKind::Structure | ShapeKind::Union | ShapeKind::List | ShapeKind::Map => document(text),
+        _ => None,
+    });
+    made.unwrap_or_else(|| value.clone())
+}
+
+/// The text that bytes are.
+fn decoded(bytes: &Value) -> Option<Value> {
+    let bytes = BASE64_STANDARD.decode(bytes.as_str()?).ok()?;
+    String::from_utf8(bytes).ok().map(Value::from)
+}
+
 /// A published value of one shape as a member of another.
 pub(super) fn outbound(overlay: &Overlay, site: Site, target: Site, value: &Value) -> Value {
     match site.shape.kind() {
@@ -478,6 +511,10 @@ pub(super) fn outbound(overlay: &Overlay, site: Site, target: Site, value: &Valu
                 if let Some(document) = text.and_then(|text| serde_json::from_str(text).ok()) {
                     members.insert(word.to_owned(), document);
                 }
+            }
+            for (count, items) in overlay.counts(target) {
+                let number = members.get(items).and_then(Value::as_array).map_or(0, Vec::len);
+                members.insert(count.to_owned(), number.into());
             }
             Value::Object(members)
         }

@@ -15,7 +15,7 @@ pub fn unseen(facts: &KindFacts) -> Result<Vec<(&Field, Option<&str>)>, KindsErr
     let is_seen = |field: &Field| {
         let rule = rules.fields.get(&field.word).map(|rule| &rule.value);
         // What identifies an object cannot change, and of Secrets there are hashes.
-        let fixed = field.immutable || field.secret || rule.is_some_and(|rule| rule.key);
+        let fixed = field.immutable || field.secret || rule.is_some_and(|rule| rule.key || rule.hidden);
         let compared =
             readable.contains_key(&field.word) && rule.and_then(|rule| rule.compare) != Some(Compare::Ignore);
         let has_calls = rules.parts.contains_key(&field.word) || rules.collections.contains_key(&field.word);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-use super::vocabulary::{Call, Field as FieldRule, Gate, Kind as KindRules, TagsRule};
+use super::vocabulary::{Call, Field as FieldRule, Gate, Kind as KindRules, Look, TagsRule};
 use super::{RulesError, ServiceRules};
 use crate::kinds::fields::source;
 use crate::kinds::sites::{Literal, Site};
@@ -12,8 +12,8 @@ use crate::model;
 
 /// What a `$path` may begin with.
 pub const ROOTS: &[&str] = &[
-    "spec", "status", "meta", "value", "item", "items", "key", "tags", "keys", "version", "answer", "reply",
-    "observed",
+    "spec", "status", "meta", "value", "item", "items", "key", "tags", "keys", "version", "token", "answer",
+    "reply", "observed",
 ];
 
 /// Every fault in the rules of a service.
@@ -55,6 +55,15 @@ impl Checker<'_> {
             };
             for member in members.value.iter().filter(|member| site.shape.member(member).is_none()) {
                 self.fault(line(members), format!("{structure} has no member {member}"));
+            }
+        }
+        for (count, items) in &rules.rules.counted {
+            let holds = |(structure, members): (&String, &Spanned<Vec<String>>)| {
+                let site = Site::named(model, structure);
+                members.value.contains(count) && site.is_some_and(|site| site.member(&items.value).is_some())
+            };
+            if !rules.rules.drop.members.iter().any(holds) {
+                self.fault(line(items), format!("no structure drops {count} beside {}", items.value));
             }
         }
         for facts in KindFacts::of_service(rules) {
@@ -225,6 +234,9 @@ impl Checker<'_> {
         }
         for (field, part) in &rules.parts {
             self.known_field(plan, field, line(part));
+            for other in &part.value.keep_with {
+                self.known_field(plan, &other.value, line(other));
+            }
         }
         for (field, collection) in &rules.collections {
             self.known_field(plan, field, line(collection));
@@ -237,6 +249,9 @@ impl Checker<'_> {
         for call in rules.calls() {
             self.call(model, call);
         }
+        for look in &rules.looks {
+            self.look(model, plan, rules, look);
+        }
         if let Some(delete) = &rules.delete
             && let Some(operation) = delete.call.as_ref().or(rules.operations.delete.as_ref())
             && self.operation(model, operation)
@@ -248,6 +263,23 @@ impl Checker<'_> {
             let input = Site::input(model, &operation.value);
             if input.and_then(|input| input.member(&annotation.member)).is_none() {
                 self.fault(line(operation), format!("{} takes no {}", operation.value, annotation.member));
+            }
+        }
+    }
+
+    fn look(&mut self, model: Model, plan: &kinds::Plan, rules: &KindRules, look: &Look) {
+        let listed = |word: &Spanned<String>| rules.collections.get(&word.value)?.value.list.as_ref();
+        let reading = rules.read.as_ref().map(|call| &call.call).or(rules.operations.read.as_ref());
+        let operation = match (&look.read, &look.of) {
+            (Some(call), _) => Some(&call.call),
+            (None, Some(word)) => listed(word).map(|call| &call.call),
+            (None, None) => reading,
+        };
+        let output = operation.and_then(|operation| Site::output(model, &operation.value));
+        for (field, path) in &look.fills {
+            self.known_field(plan, field, line(path));
+            if output.and_then(|output| paths::follow(output, &path.value)).is_none() {
+                self.fault(line(path), format!("no answer has {} for {field}", path.value));
             }
         }
     }

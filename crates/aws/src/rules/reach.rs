@@ -25,7 +25,8 @@ impl Kind {
         });
         let before = self.delete.iter().flat_map(|delete| &delete.before);
         let own = self.read.iter().chain(&self.find).chain(&self.listing).chain(before);
-        own.chain(parts).chain(collections).chain(tags.into_iter().flatten()).chain(versions)
+        let looks = self.looks.iter().filter_map(|look| look.read.as_ref());
+        own.chain(looks).chain(parts).chain(collections).chain(tags.into_iter().flatten()).chain(versions)
     }
 
     /// Every operation that objects of the kind can need.

@@ -18,6 +18,9 @@ pub struct Service {
     /// Structures without members that are shown as maps of strings.
     #[serde(default)]
     pub opaque: Vec<Spanned<String>>,
+    /// Members that are dropped because they only say how many items another one has.
+    #[serde(default)]
+    pub counted: BTreeMap<String, Spanned<String>>,
     pub kinds: BTreeMap<String, Spanned<Kind>>,
 }
 
@@ -111,6 +114,9 @@ pub struct Kind {
     #[serde(default)]
     pub collections: BTreeMap<String, Spanned<Collection>>,
     pub versions: Option<Versions>,
+    /// Answers that show several fields, or what lies beside the object.
+    #[serde(default)]
+    pub looks: Vec<Look>,
     /// Annotations of the object that become members of a call.
     #[serde(default)]
     pub annotations: BTreeMap<String, AnnotationRule>,
@@ -215,6 +221,9 @@ pub struct Field {
     pub immutable: bool,
     #[serde(default)]
     pub secret: bool,
+    /// AWS takes it and never shows it, or not in clear.
+    #[serde(default)]
+    pub hidden: bool,
     /// Identifies the object.
     #[serde(default)]
     pub key: bool,
@@ -249,6 +258,13 @@ pub struct Field {
     pub shown_by: Option<String>,
     /// The member that the field is in requests.
     pub send_to: Option<String>,
+}
+
+impl Field {
+    /// Whether what reading shows under the field's word is left there.
+    pub fn is_not_taken(&self) -> bool {
+        self.unread || self.hidden
+    }
 }
 
 /// Whether the spec takes what AWS chose for an empty field.
@@ -459,6 +475,9 @@ pub struct Part {
     /// An empty field is left as it is found.
     #[serde(default)]
     pub keep: bool,
+    /// The same where the spec has one of these fields, which want it so.
+    #[serde(default)]
+    pub keep_with: Vec<Spanned<String>>,
     /// What is there is deleted before another value is put.
     #[serde(default)]
     pub replace: bool,
@@ -526,6 +545,17 @@ pub struct Collection {
 pub struct Pairs {
     pub key: String,
     pub value: String,
+}
+
+/// Fields of which an answer tells: that of a call of its own, of the call that lists a collection, or of the reading call.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Look {
+    pub read: Option<Call>,
+    /// The collection.
+    pub of: Option<Spanned<String>>,
+    /// By the field's word, where it lies in the whole answer.
+    pub fills: BTreeMap<String, Spanned<String>>,
 }
 
 /// A document of which AWS keeps versions that never change.

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
+mod circles;
 mod identities;
 #[path = "../support/world.rs"]
 #[allow(dead_code, reason = "other tests ask for other things")]
@@ -311,5 +312,45 @@ async fn a_key_that_is_made_late() {
     world.delete(KEY, "late").await;
     world.gone(KEY, "late").await;
     assert_eq!(world.count("kms", "ListKeys", "/Keys").await, 0);
+    world.stop().await;
+}
+
+/// One answer tells of several fields, and of what lies beside the object.
+#[tokio::test(flavor = "multi_thread")]
+async fn statuses_tell_what_answers_tell() {
+    let (zone, parameters, group) =
+        (("route53", "HostedZone"), ("rds", "DBParameterGroup"), ("ec2", "SecurityGroup"));
+    let world = World::new(&[zone, parameters, group, VPC]).await;
+    world.create(zone, "zone", json!({}), json!({"name": "example.com."})).await;
+    let spec = json!({"name": "p", "family": "postgres16", "description": "d",
+        "parameterOverrides": {"log_statement": "all"}});
+    world.create(parameters, "p", json!({}), spec).await;
+    world.create(VPC, "net", json!({}), json!({"cidrBlocks": ["10.0.0.0/16"]})).await;
+    let spec = json!({"name": "g", "description": "d", "vpcRef": {"from": {"name": "net"}}, "ingressRules": [
+        {"ipProtocol": "tcp", "fromPort": 80, "toPort": 80, "ipRanges": [{"cidrIP": "10.0.0.0/8"}]}]});
+    world.create(group, "g", json!({}), spec).await;
+
+    let told = world.settled(zone, "zone").await;
+    let servers = told["status"]["delegationSet"]["nameServers"].as_array().map(Vec::len);
+    assert!(servers.is_some_and(|servers| servers > 0), "{told:#}");
+    let told = world.settled(parameters, "p").await;
+    assert_eq!(told["status"]["parameterOverrideStatuses"][0]["parameterName"], "log_statement", "{told:#}");
+    let told = world.settled(group, "g").await;
+    let rules = told["status"]["rules"].as_array().cloned().unwrap_or_default();
+    assert!(rules.iter().any(|rule| rule["cidrIPv4"] == "10.0.0.0/8"), "{told:#}");
+    world.stop().await;
+}
+
+/// AWS has versions of what it locks, and does not let them be suspended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_with_locks_keeps_its_versions() {
+    let world = World::new(&[BUCKET]).await;
+    let spec = json!({"name": "locked", "objectLockEnabledForBucket": true});
+    world.create(BUCKET, "locked", json!({}), spec).await;
+    world.settled(BUCKET, "locked").await;
+    let versioning = world.call("s3", "GetBucketVersioning", json!({"Bucket": "locked"})).await.unwrap();
+    assert_eq!(versioning["Status"], "Enabled");
+    let calls = world.pass(BUCKET, "locked").await;
+    assert!(!calls.is_empty() && calls.iter().all(|call| !call.writes), "{calls:?}");
     world.stop().await;
 }

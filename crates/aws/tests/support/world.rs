@@ -22,8 +22,6 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// A service and a kind of it.
 pub type Kind = (&'static str, &'static str);
 
@@ -36,11 +34,21 @@ pub struct Tuning {
     pub interval: Duration,
     /// How long lists may lag behind; emulators show at once what was made.
     pub lag: Duration,
+    /// How long is waited for anything to happen.
+    pub patience: Duration,
+    /// Whether what the engine calls terminal is waited for all the same.
+    pub hopeful: bool,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { timeout: Duration::from_secs(60), interval: Duration::from_secs(3_600), lag: Duration::ZERO }
+        Tuning {
+            timeout: Duration::from_secs(60),
+            interval: Duration::from_secs(3_600),
+            lag: Duration::ZERO,
+            patience: Duration::from_secs(60),
+            hopeful: true,
+        }
     }
 }
 
@@ -166,6 +174,14 @@ impl World {
         self.send(Method::POST, &Self::path(kind, ""), "application/json", &object).await.unwrap();
     }
 
+    /// A Secret `trial` with some text under `value`.
+    pub async fn create_secret(&self) {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "trial", "namespace": "default"},
+            "stringData": {"value": "Some-text-1"}});
+        let path = "/api/v1/namespaces/default/secrets";
+        self.send(Method::POST, path, "application/json", &secret).await.unwrap();
+    }
+
     pub async fn patch(&self, kind: Kind, name: &str, patch: Value) {
         let content = "application/merge-patch+json";
         self.send(Method::PATCH, &Self::path(kind, name), content, &patch).await.unwrap();
@@ -205,7 +221,7 @@ impl World {
     }
 
     pub async fn until(&self, kind: Kind, name: &str, what: &str, holds: impl AsyncFn(&World) -> bool) {
-        let waited = tokio::time::timeout(PATIENCE, async {
+        let waited = tokio::time::timeout(self.tuning.patience, async {
             while !holds(self).await {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -235,7 +251,10 @@ impl World {
     pub async fn settled(&self, kind: Kind, name: &str) -> Value {
         let hurrying = self.hurry(kind, name);
         let settled = self.until(kind, name, "settled", async |world| {
-            is_settled(&world.get(kind, name).await.unwrap_or_default())
+            let object = world.get(kind, name).await.unwrap_or_default();
+            let hopeless = condition(&object, "ACK.Terminal") == Some("True".to_owned());
+            assert!(self.tuning.hopeful || !hopeless, "hopeless: {}", object["status"]["conditions"]);
+            is_settled(&object)
         });
         tokio::select! {
             () = settled => {}
@@ -306,6 +325,15 @@ impl World {
         if let Some((stop, task)) = running {
             stop.cancel();
             let _ = task.await;
+        }
+    }
+}
+
+/// A test that fails leaves no engine behind that goes on asking the emulator of the others.
+impl Drop for World {
+    fn drop(&mut self) {
+        if let Some((_, task)) = self.running.lock().take() {
+            task.abort();
         }
     }
 }

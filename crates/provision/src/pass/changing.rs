@@ -38,6 +38,9 @@ impl<D: Driver> Pass<'_, D> {
     }
 
     pub(super) async fn plan(&mut self) -> Step {
+        if self.incomplete && self.observed.is_some() {
+            Box::pin(self.resolve()).await?;
+        }
         if self.is_busy() {
             self.verdict = self.readiness();
             return Ok(State::Tell);

@@ -64,6 +64,7 @@ impl TestDriver {
                 target: "status.id".to_owned(),
                 required: false,
                 unready: false,
+                later: false,
             }];
             facts.secrets = vec![SecretField { field: "spec.password".to_owned() }];
             facts.before_delete = vec!["spec.protected".to_owned()];
