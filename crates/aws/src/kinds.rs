@@ -18,6 +18,7 @@ pub mod sites;
 pub mod table;
 pub mod tags;
 pub mod translate;
+pub mod trials;
 pub mod unseen;
 
 use std::sync::{LazyLock, OnceLock};
@@ -87,6 +88,7 @@ impl KindFacts {
         let whole = self.reading_operation().is_some() && operations.delete.is_some();
         match (self.rules.full, whole || self.rules.function.is_some()) {
             (true, _) => Level::Full,
+            (false, true) if trials::is_tried(self) => Level::Tried,
             (false, true) => Level::Basic,
             (false, false) => Level::SchemaOnly,
         }
@@ -156,7 +158,9 @@ impl std::fmt::Debug for KindFacts {
 pub enum Level {
     /// Everything that its rules tell, tried against an emulator.
     Full,
-    /// Created, read, updated and deleted by its operations alone; nobody has tried it.
+    /// Created, read, at rest and deleted against an emulator; no changes were tried.
+    Tried,
+    /// Created, read, updated and deleted by its operations alone; no emulator could try it.
     Basic,
     /// Its objects can be stored; the operations to make and find what they stand for are not known.
     SchemaOnly,

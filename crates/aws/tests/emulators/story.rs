@@ -4,11 +4,27 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use aws::kinds::{self, KindFacts};
+use parking_lot::Mutex;
 use provision::dialect::ack;
 use serde_json::{Map, Value, json};
 
 use crate::world::{Kind, World, condition};
 use ::emulators::Call;
+
+/// How far a story has come.
+#[derive(Default)]
+pub struct Progress(Mutex<&'static str>);
+
+impl Progress {
+    fn reach(&self, step: &'static str) {
+        *self.0.lock() = step;
+    }
+
+    /// The step that is being taken, in the words of `data/emulators.txt`.
+    pub fn step(&self) -> &'static str {
+        *self.0.lock()
+    }
+}
 
 /// What AWS must say when it is asked: a call, a place in its answer, and what is there. Null: there is nothing, or
 /// the call is refused.
@@ -110,15 +126,14 @@ impl Story {
         needed.collect::<BTreeSet<Kind>>().into_iter().collect()
     }
 
-    fn facts(&self) -> &'static KindFacts {
+    pub fn facts(&self) -> &'static KindFacts {
         kinds::find(self.service, self.kind).unwrap()
     }
 
-    pub async fn tell(&self, world: &World) {
-        let needs = self.make_needs(world).await;
-        let made = self.make(world, &needs).await;
-        self.is_told(world, &made.object).await;
+    pub async fn tell(&self, world: &World, progress: &Progress) {
+        let (made, needs) = self.started(world, progress).await;
         self.is_shown(world, &made, &needs, &self.shown).await;
+        progress.reach("change");
         for Change { spec, shown } in &self.changes {
             world.proxy.take();
             let spec = filled(spec, &made, &needs);
@@ -126,14 +141,56 @@ impl Story {
             world.settled(made.kind, &made.name).await;
             let calls = world.proxy.take();
             assert!(calls.iter().any(|call| call.writes), "{spec} changes nothing: {}", told(&calls));
+            let again = calls.iter().any(|call| self.only_makes(&call.operation));
+            assert!(!again, "it was lost by {spec}, and made again: {}", told(&calls));
             self.is_shown(world, &made, &needs, shown).await;
         }
+        progress.reach("rest");
         rests(world, &made).await;
+        progress.reach("drift");
         self.drift(world, &made, &needs).await;
+        progress.reach("adopt");
         let adopted = self.adopt(world, &made).await;
-        world.delete(adopted.kind, &adopted.name).await;
-        world.vanished(adopted.kind, &adopted.name).await;
-        self.is_gone(world, &adopted).await;
+        self.ended(world, progress, &adopted, &needs).await;
+    }
+
+    /// Whether an operation makes resources of the kind, and never changes one.
+    fn only_makes(&self, operation: &str) -> bool {
+        let rules = self.facts().rules;
+        let steps = rules.update.iter().filter_map(|step| step.call.as_ref());
+        let mut changing = steps.chain(&rules.operations.update);
+        rules.operations.create.value == operation
+            && rules.function.is_none()
+            && changing.all(|call| call.value != operation)
+    }
+
+    /// Made, at rest and deleted, and nothing else.
+    pub async fn try_out(&self, world: &World, progress: &Progress) {
+        let (made, needs) = self.started(world, progress).await;
+        progress.reach("rest");
+        rests(world, &made).await;
+        self.ended(world, progress, &made, &needs).await;
+    }
+
+    async fn started(&self, world: &World, progress: &Progress) -> (Made, Vec<Made>) {
+        progress.reach("make");
+        let needs = self.make_needs(world).await;
+        let made = self.make(world, &needs).await;
+        self.is_told(world, &made.object).await;
+        (made, needs)
+    }
+
+    async fn ended(&self, world: &World, progress: &Progress, made: &Made, needs: &[Made]) {
+        progress.reach("delete");
+        world.delete(made.kind, &made.name).await;
+        world.vanished(made.kind, &made.name).await;
+        // Of work that is stopped a record stays.
+        let delete = self.facts().rules.operations.delete.as_ref();
+        if !delete
+            .is_some_and(|delete| delete.value.starts_with("Stop") || delete.value.starts_with("Cancel"))
+        {
+            self.is_gone(world, made).await;
+        }
         for need in needs.iter().rev() {
             world.delete(need.kind, &need.name).await;
             world.vanished(need.kind, &need.name).await;
