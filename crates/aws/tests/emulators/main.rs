@@ -94,7 +94,7 @@ fn tell(chapter: &Chapter) -> Result<(), String> {
     let runtime = Runtime::new().map_err(|error| error.to_string())?;
     let emulator = Arc::new(Emulator::start(chapter.by)?);
     let mut faults = Vec::new();
-    for story in (chapter.stories)().into_iter().filter(|story| is_asked_for(story)) {
+    for story in (chapter.stories)().into_iter().filter(is_asked_for) {
         let progress = Progress::default();
         let ended = runtime.block_on(attempt(async {
             let world = World::at(emulator.clone(), &story.kinds(), tuning(chapter.by, &story)).await;

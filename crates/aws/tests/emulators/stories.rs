@@ -66,6 +66,9 @@ fn storage() -> Vec<Story> {
     let bucket = Story::new("s3", "Bucket", json!({"name": "$name", "tagging": {"tagSet": tags(&[("a", "1")])}}))
         .then(json!({"versioning": {"status": "Enabled"}}))
         .then(json!({"tagging": {"tagSet": tags(&[("b", "2")])}}))
+        .then(json!({"acl": "authenticated-read"}))
+        .shows("GetBucketAcl", json!({"Bucket": "$name"}), "/Grants/1/Permission", json!("READ"))
+        .then(json!({"acl": "private"}))
         .then(json!({"publicAccessBlock": {"blockPublicACLs": true, "blockPublicPolicy": true,
             "ignorePublicACLs": true, "restrictPublicBuckets": true}}))
         .then(json!({"cors": {"corsRules": [{"allowedMethods": ["GET"], "allowedOrigins": ["*"]}]}}))
@@ -77,8 +80,6 @@ fn storage() -> Vec<Story> {
         .then(json!({"ownershipControls": {"rules": [{"objectOwnership": "BucketOwnerPreferred"}]}}))
         .then(json!({"policy": json!({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*",
             "Action": "s3:GetObject", "Resource": "arn:aws:s3:::x/*"}]}).to_string()}))
-        .then(json!({"acl": "log-delivery-write"}))
-        .then(json!({"acl": "private"}))
         .then(json!({"policy": null}))
         .shows("GetBucketPolicy", json!({"Bucket": "$name"}), "/Policy", Value::Null)
         .drifts("PutBucketVersioning", json!({"Bucket": "$name", "VersioningConfiguration": {"Status": "Suspended"}}));
