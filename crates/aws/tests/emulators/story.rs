@@ -346,6 +346,7 @@ impl Story {
 
 /// A settled resource causes no write, and what is read of it is read once.
 async fn rests(world: &World, made: &Made) {
+    world.at_rest().await;
     world.proxy.take();
     let object = world.get(made.kind, &made.name).await.unwrap();
     let first = sorted(world.pass(made.kind, &made.name).await);

@@ -320,6 +320,23 @@ impl World {
         self.proxy.take()
     }
 
+    /// Waits until nothing is under way any more: what was done last may have left a look behind.
+    pub async fn at_rest(&self) {
+        let under_way = || (self.metrics.passes(), self.proxy.count());
+        let resting = async {
+            let mut last = under_way();
+            loop {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                let now = under_way();
+                if std::mem::replace(&mut last, now) == now {
+                    break;
+                }
+            }
+        };
+        // One that never rests is looked at all the same.
+        let _ = tokio::time::timeout(self.tuning.patience, resting).await;
+    }
+
     pub async fn stop(self) {
         let running = self.running.lock().take();
         if let Some((stop, task)) = running {
