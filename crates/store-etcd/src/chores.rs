@@ -19,6 +19,10 @@ use crate::wire::Txn;
 /// Keys removed per transaction: a few milliseconds of etcd's time.
 const STEP: usize = 500;
 
+/// How long removal rests after a step, in times of what the step took: all of etcd's clients wait for one writer, and
+/// nobody waits for a removal.
+const REST: u32 = 3;
+
 pub(crate) async fn beat(engine: Arc<Engine>) {
     let mut ticks = tokio::time::interval(engine.options.progress_interval);
     loop {
@@ -91,6 +95,7 @@ impl Engine {
     async fn remove(&self, tenant: TenantId) -> Result<(), StoreError> {
         let (row, span) = (self.keys.removing(tenant), self.keys.tenant(tenant));
         loop {
+            let begun = Instant::now();
             let mut answer = self.link.read_much(Txn::read(vec![keys_of(&span, STEP)])).await?;
             let kvs = answer.range()?.kvs;
             let (Some(first), Some(last)) = (kvs.first(), kvs.last()) else { break };
@@ -99,6 +104,7 @@ impl Engine {
             if !self.link.write(txn).await?.succeeded {
                 return Ok(());
             }
+            tokio::time::sleep(begun.elapsed() * REST).await;
         }
         self.link
             .write(Txn { compare: vec![exists(&row)], success: vec![delete(&row)], failure: vec![] })

@@ -62,7 +62,7 @@ pub(crate) fn lost_in_a_change() -> Fault {
 }
 
 pub(crate) fn closed() -> Fault {
-    Fault::Refused(StoreError::Unavailable("the store is closed".into()))
+    Fault::Refused(StoreError::closed())
 }
 
 impl Readers {

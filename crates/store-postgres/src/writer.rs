@@ -63,11 +63,12 @@ impl Writer {
     }
 
     pub(crate) async fn write(&self, transaction: Transaction) -> Result<Revision, StoreError> {
-        let closed = || StoreError::Unavailable("the store is closed".into());
-        let send = self.0.lock().clone().ok_or_else(closed)?;
+        let send = self.0.lock().clone().ok_or_else(StoreError::closed)?;
         let (answer, wait) = oneshot::channel();
-        send.send(Request { transaction, answer, came: Instant::now() }).await.map_err(|_| closed())?;
-        wait.await.map_err(|_| closed())?
+        send.send(Request { transaction, answer, came: Instant::now() })
+            .await
+            .map_err(|_| StoreError::closed())?;
+        wait.await.map_err(|_| StoreError::closed())?
     }
 
     /// Nothing is taken from here on; what was is finished.

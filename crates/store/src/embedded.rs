@@ -34,6 +34,8 @@ use crate::fanout::{Hub, Relay};
 use crate::{Retention, TenantId};
 
 pub(crate) use fault::store_error;
+pub(crate) use schema::corrupt_or_unreadable;
+pub(crate) use snapshot::row_limit;
 
 /// How an embedded store is opened. The defaults suit a server of one machine.
 #[derive(Clone, Debug)]

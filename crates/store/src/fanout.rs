@@ -18,7 +18,7 @@ use compact_str::CompactString;
 use crate::{Event, Position, Revision, Scope, StoreError, TenantId};
 
 pub use hub::Hub;
-pub(crate) use hub::Relay;
+pub(crate) use hub::{Relay, weight};
 pub use watcher::{feed, watch};
 
 /// When a watch tells how far it is while it has nothing else to tell.

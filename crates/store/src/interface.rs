@@ -228,6 +228,13 @@ pub enum StoreError {
     Failed(String),
 }
 
+impl StoreError {
+    /// What every engine answers once it is closed.
+    pub fn closed() -> StoreError {
+        StoreError::Unavailable("the store is closed".into())
+    }
+}
+
 #[derive(thiserror::Error, Debug, Clone, PartialEq, Eq)]
 pub enum WatchError {
     #[error("the history after revision {after} has been compacted")]

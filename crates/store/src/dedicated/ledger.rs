@@ -1,6 +1,6 @@
 //! Who there is. Small, and written only when a tenant comes, goes, or has its record changed.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
 use crate::codec::{integer, number};
-use crate::embedded::{OpenError, store_error};
+use crate::embedded::{OpenError, corrupt_or_unreadable, row_limit, store_error};
 use crate::{Position, StoreError, Tenant, TenantId};
 
 const FILE: &str = "ledger.db";
@@ -51,15 +51,6 @@ pub(super) struct Ledger {
     writing: Mutex<Option<Connection>>,
 }
 
-fn unusable(file: PathBuf, error: rusqlite::Error) -> OpenError {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            OpenError::Corrupt { file, why: error.to_string() }
-        }
-        _ => OpenError::Database { file, why: error.to_string() },
-    }
-}
-
 fn connect(file: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(file)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
@@ -88,7 +79,8 @@ impl Ledger {
             writing.execute("UPDATE trail SET position = ?1, closed = 0", [integer(begin)])?;
             Ok((connect(&file)?, writing, VERSION, Position(begin)))
         };
-        let (reading, writing, found, begin) = open().map_err(|error| unusable(file.clone(), error))?;
+        let (reading, writing, found, begin) =
+            open().map_err(|error| corrupt_or_unreadable(file.clone(), error))?;
         if found != VERSION {
             return Err(OpenError::Version { file, found, known: VERSION });
         }
@@ -97,13 +89,13 @@ impl Ledger {
 
     fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let connection = self.reading.lock();
-        work(connection.as_ref().ok_or_else(super::rooms::closed)?).map_err(store_error)
+        work(connection.as_ref().ok_or_else(StoreError::closed)?).map_err(store_error)
     }
 
     /// Waits for the disk.
     fn write<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let connection = self.writing.lock();
-        work(connection.as_ref().ok_or_else(super::rooms::closed)?).map_err(store_error)
+        work(connection.as_ref().ok_or_else(StoreError::closed)?).map_err(store_error)
     }
 
     /// A change that makes a name known.
@@ -147,7 +139,7 @@ impl Ledger {
                 .prepare_cached(
                     "SELECT id, name, record FROM room WHERE state IN (1, 2) AND name > ?1 ORDER BY name LIMIT ?2",
                 )?
-                .query_map(params![after.unwrap_or_default(), limit_of(limit)], tenant)?
+                .query_map(params![after.unwrap_or_default(), row_limit(limit)], tenant)?
                 .collect()
         })
     }
@@ -237,9 +229,4 @@ fn tenant(row: &Row<'_>) -> rusqlite::Result<Tenant> {
         name: name.into(),
         record: row.get::<_, Vec<u8>>(2)?.into(),
     })
-}
-
-/// 0 is none.
-fn limit_of(limit: usize) -> i64 {
-    if limit == 0 { -1 } else { i64::try_from(limit).unwrap_or(-1) }
 }

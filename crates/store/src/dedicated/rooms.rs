@@ -59,10 +59,6 @@ struct Slots {
     closed: bool,
 }
 
-pub(super) fn closed() -> StoreError {
-    StoreError::Unavailable("the store is closed".into())
-}
-
 fn opening(error: OpenError) -> StoreError {
     match error {
         OpenError::Corrupt { .. } | OpenError::Version { .. } => StoreError::Failed(error.to_string()),
@@ -79,7 +75,7 @@ impl Rooms {
     fn slot(&self, id: TenantId) -> Result<Arc<Slot>, StoreError> {
         let mut slots = self.0.lock();
         if slots.closed {
-            return Err(closed());
+            return Err(StoreError::closed());
         }
         Ok(slots.all.entry(id).or_default().clone())
     }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use crate::fanout::{Chunk, Cursor, Hub, Kinds, Log};
+use crate::fanout::{Chunk, Cursor, Hub, Kinds, Log, weight};
 use crate::{Event, Position, Retention, Revision, Scope, StoreError, TenantId};
 
 /// Events handed over at once.
@@ -38,14 +38,9 @@ impl State {
     fn drop_oldest(&mut self) {
         if let Some((_, event)) = self.kept.pop_front() {
             self.before += 1;
-            self.bytes -= weight(&event);
+            self.bytes -= weight(&event) as u64;
         }
     }
-}
-
-/// What an event keeps in memory, about.
-fn weight(event: &Event) -> u64 {
-    (event.value.len() + event.previous.as_ref().map_or(0, |previous| previous.len()) + 256) as u64
 }
 
 impl Trail {
@@ -72,7 +67,7 @@ impl Trail {
                 position: Position(state.last() + 1),
                 derived: Default::default(),
             });
-            state.bytes += weight(&event);
+            state.bytes += weight(&event) as u64;
             state.kept.push_back((now, event.clone()));
             told.push(event);
         }

@@ -44,7 +44,7 @@ impl Readers {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let _permit = self.permits.acquire().await.map_err(|_| closed())?;
+        let _permit = self.permits.acquire().await.map_err(|_| StoreError::closed())?;
         self.run(work)
     }
 
@@ -53,8 +53,8 @@ impl Readers {
         self: &Arc<Self>,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let long = self.long.clone().acquire_owned().await.map_err(|_| closed())?;
-        let permit = self.permits.clone().acquire_owned().await.map_err(|_| closed())?;
+        let long = self.long.clone().acquire_owned().await.map_err(|_| StoreError::closed())?;
+        let permit = self.permits.clone().acquire_owned().await.map_err(|_| StoreError::closed())?;
         let readers = self.clone();
         tokio::task::spawn_blocking(move || {
             let _held_until_done = (long, permit);
@@ -99,8 +99,4 @@ impl Readers {
         self.long.close();
         self.idle.lock().clear();
     }
-}
-
-fn closed() -> StoreError {
-    StoreError::Unavailable("the store is closed".into())
 }

@@ -92,7 +92,7 @@ CREATE TABLE log (
 CREATE INDEX log_by_tenant ON log (tenant, revision);
 ";
 
-fn corrupt_or_unreadable(file: PathBuf, error: rusqlite::Error) -> OpenError {
+pub(crate) fn corrupt_or_unreadable(file: PathBuf, error: rusqlite::Error) -> OpenError {
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
             OpenError::Corrupt { file, why: error.to_string() }

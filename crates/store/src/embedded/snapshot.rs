@@ -132,7 +132,7 @@ fn directory_row(row: &Row<'_>) -> rusqlite::Result<Tenant> {
 }
 
 /// SQLite's way to say "no limit" is a negative one.
-fn row_limit(limit: usize) -> i64 {
+pub(crate) fn row_limit(limit: usize) -> i64 {
     if limit == 0 { -1 } else { i64::try_from(limit).unwrap_or(-1) }
 }
 

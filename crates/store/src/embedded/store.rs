@@ -314,7 +314,7 @@ impl Store for Embedded {
     async fn compact(&self, retention: Retention) -> Result<(), StoreError> {
         let (done, wait) = oneshot::channel();
         self.writer.send(Command::Compact(retention, Some(done))).await?;
-        wait.await.map_err(|_| StoreError::Unavailable("the store is closed".into()))?
+        wait.await.map_err(|_| StoreError::closed())?
     }
 
     async fn size(&self, tenant: TenantId) -> Result<u64, StoreError> {

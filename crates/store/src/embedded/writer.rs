@@ -68,11 +68,11 @@ impl Writer {
             (reply, broken)
         });
         self.send(Command::Write(work)).await?;
-        wait.await.map_err(|_| stopped())?
+        wait.await.map_err(|_| StoreError::closed())?
     }
 
     pub(super) async fn send(&self, command: Command) -> Result<(), StoreError> {
-        self.0.send(command).await.map_err(|_| stopped())
+        self.0.send(command).await.map_err(|_| StoreError::closed())
     }
 
     /// Work that nobody waits for.
@@ -98,10 +98,6 @@ impl Writer {
     pub(super) fn try_send(&self, command: Command) -> bool {
         self.0.try_send(command).is_ok()
     }
-}
-
-fn stopped() -> StoreError {
-    StoreError::Unavailable("the store is closed".into())
 }
 
 pub(super) struct Setup {

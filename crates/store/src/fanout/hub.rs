@@ -77,7 +77,7 @@ pub(super) enum Found {
 const AT_ONCE: usize = 64;
 
 /// What an event keeps in memory, about.
-fn weight(event: &Event) -> usize {
+pub(crate) fn weight(event: &Event) -> usize {
     event.value.len() + event.previous.as_ref().map_or(0, |previous| previous.len()) + 256
 }
 

@@ -15,6 +15,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 
 use super::{Held, archive, inside};
+use crate::driver::failures;
 use crate::plugin::process::{INHERITED, PrivateDirectory, kill_group, private_directory};
 
 /// For each call of git.
@@ -75,7 +76,8 @@ impl Credentials {
 
     fn redact(&self, text: String) -> String {
         let secrets = [&self.password, &self.key].into_iter().flatten();
-        secrets.fold(text, |text, secret| text.replace(secret.expose().as_str(), "(sensitive)"))
+        let secrets: Vec<String> = secrets.map(|secret| secret.expose().clone()).collect();
+        failures::redacted(text, &secrets)
     }
 }
 

@@ -40,16 +40,22 @@ struct Page<'a> {
     number: ValueNumber,
 }
 
-struct Notes(Arc<OnceLock<PathBuf>>);
+/// Where all of them are, once the provider is configured.
+#[derive(Clone)]
+pub struct Directory(Arc<OnceLock<PathBuf>>);
 
-impl Notes {
+impl Directory {
     fn path(&self, id: &str) -> PathBuf {
         self.0.get().expect("configured").join(id)
     }
+}
 
+struct Notes(Directory);
+
+impl Notes {
     fn write(&self, state: &Note<'_>) {
         let text = state.text.as_deref_option().unwrap_or_default();
-        std::fs::write(self.path(state.id.as_deref_option().unwrap_or_default()), text).expect("a place");
+        std::fs::write(self.0.path(state.id.as_deref_option().unwrap_or_default()), text).expect("a place");
     }
 }
 
@@ -107,7 +113,7 @@ impl Resource for Notes {
         private: ValueEmpty,
         _: ValueEmpty,
     ) -> Option<(Note<'a>, ValueEmpty)> {
-        let text = std::fs::read_to_string(self.path(state.id.as_deref_option()?));
+        let text = std::fs::read_to_string(self.0.path(state.id.as_deref_option()?));
         match text {
             Ok(text) => {
                 state.text =
@@ -186,7 +192,7 @@ impl Resource for Notes {
         _: ValueEmpty,
         _: ValueEmpty,
     ) -> Option<()> {
-        std::fs::remove_file(self.path(state.id.as_deref_option()?)).ok();
+        std::fs::remove_file(self.0.path(state.id.as_deref_option()?)).ok();
         Some(())
     }
 }
@@ -227,7 +233,7 @@ struct Config<'a> {
     directory: ValueString<'a>,
 }
 
-struct Memo(Arc<OnceLock<PathBuf>>);
+struct Memo(Directory);
 
 #[async_trait]
 impl Provider for Memo {
@@ -245,7 +251,7 @@ impl Provider for Memo {
     }
 
     async fn configure<'a>(&self, _: &mut Diagnostics, _: String, config: Config<'a>) -> Option<()> {
-        self.0.set(config.directory.as_deref_option()?.into()).ok()
+        self.0.0.set(config.directory.as_deref_option()?.into()).ok()
     }
 
     fn get_resources(&self, _: &mut Diagnostics) -> Option<HashMap<String, Box<dyn DynamicResource>>> {
@@ -263,5 +269,5 @@ impl Provider for Memo {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    serve("memo", Memo(Arc::default())).await
+    serve("memo", Memo(Directory(Arc::default()))).await
 }

@@ -1,8 +1,6 @@
 //! Safes, each a file with its pin and its key, of which nobody is to see either.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -10,7 +8,7 @@ use tf_provider::schema::{Attribute, AttributeConstraint, AttributeType, Block, 
 use tf_provider::value::{ValueEmpty, ValueString};
 use tf_provider::{AttributePath, Diagnostics, Resource, map};
 
-use super::attribute;
+use super::{Directory, attribute};
 
 /// Shorter ones are warned of.
 const SHORT: usize = 8;
@@ -24,17 +22,13 @@ pub struct Safe<'a> {
     key: ValueString<'a>,
 }
 
-pub struct Safes(pub Arc<OnceLock<PathBuf>>);
+pub struct Safes(pub Directory);
 
 impl Safes {
-    fn path(&self, id: &str) -> PathBuf {
-        self.0.get().expect("configured").join(id)
-    }
-
     fn write(&self, safe: &Safe<'_>) -> Option<()> {
         let text = |value: &ValueString<'_>| value.as_deref_option().unwrap_or_default().to_owned();
         let content = format!("{}\n{}\n{}\n", text(&safe.label), text(&safe.pin), text(&safe.key));
-        std::fs::write(self.path(safe.id.as_deref_option()?), content).ok()
+        std::fs::write(self.0.path(safe.id.as_deref_option()?), content).ok()
     }
 }
 
@@ -73,7 +67,7 @@ impl Resource for Safes {
         private: ValueEmpty,
         _: ValueEmpty,
     ) -> Option<(Safe<'a>, ValueEmpty)> {
-        if let Ok(content) = std::fs::read_to_string(self.path(state.id.as_deref_option()?)) {
+        if let Ok(content) = std::fs::read_to_string(self.0.path(state.id.as_deref_option()?)) {
             let mut lines = content.lines().map(|line| match line {
                 "" => ValueString::Null,
                 line => ValueString::Value(Cow::Owned(line.to_owned())),
@@ -153,7 +147,7 @@ impl Resource for Safes {
         _: ValueEmpty,
         _: ValueEmpty,
     ) -> Option<()> {
-        let path = self.path(state.id.as_deref_option()?);
+        let path = self.0.path(state.id.as_deref_option()?);
         if path.with_extension("locked").exists() {
             diags.root_error_short("the safe is locked");
             return None;
