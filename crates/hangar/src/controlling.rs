@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::numbers::Numbers;
-use crate::stores::Opened;
+use crate::stores::{InUse, Opened};
 
 /// Controllers at work: how they ended.
 pub type Running = JoinHandle<Result<(), FleetError>>;
@@ -110,6 +110,7 @@ const CLOUDS: &str = "clouds";
 pub struct Seat {
     engine: Arc<Engine>,
     is_shared: bool,
+    in_use: InUse,
     /// Whoever asks for leases is counted among those who share the work.
     leases: OnceLock<Leases>,
     numbers: Numbers,
@@ -119,7 +120,7 @@ pub struct Seat {
 /// What is away is joined when it is there; the default store is not.
 pub async fn join(engines: &Engines, stores: &Opened, numbers: &Numbers) -> anyhow::Result<Vec<Seat>> {
     let mut seats: Vec<Seat> = Vec::new();
-    for (engine, place) in engines.iter().zip(stores.places()) {
+    for ((engine, place), in_use) in engines.iter().zip(stores.places()).zip(stores.in_use()) {
         if place.is_shared() {
             match engine.join().await {
                 Ok(following) => drop(tokio::spawn(following)),
@@ -128,7 +129,7 @@ pub async fn join(engines: &Engines, stores: &Opened, numbers: &Numbers) -> anyh
             }
         }
         let (engine, is_shared, numbers) = (engine.clone(), place.is_shared(), numbers.clone());
-        seats.push(Seat { engine, is_shared, leases: OnceLock::new(), numbers });
+        seats.push(Seat { engine, is_shared, in_use, leases: OnceLock::new(), numbers });
     }
     Ok(seats)
 }
@@ -154,7 +155,7 @@ impl Seat {
             });
         }
         match self.leases() {
-            None => tokio::spawn(alone(self.engine.clone(), sets, stop)),
+            None => tokio::spawn(alone(self.engine.clone(), self.in_use.clone(), sets, stop)),
             Some(leases) => tokio::spawn(among_others(self.engine.clone(), leases.clone(), sets, stop)),
         }
     }
@@ -167,8 +168,16 @@ impl Seat {
     }
 }
 
-/// One reader of what happens for all that is quick.
-async fn alone(engine: Arc<Engine>, sets: Vec<Set>, stop: CancellationToken) -> Result<(), FleetError> {
+/// One reader of what happens for all that is quick, from when anything can happen.
+async fn alone(
+    engine: Arc<Engine>,
+    in_use: InUse,
+    sets: Vec<Set>,
+    stop: CancellationToken,
+) -> Result<(), FleetError> {
+    if stop.run_until_cancelled(in_use.begun()).await.is_none() {
+        return Ok(());
+    }
     let (slow, quick): (Vec<Set>, Vec<Set>) = sets.into_iter().partition(|set| set.lease == CLOUDS);
     let all = quick.iter().flat_map(|set| (set.make)(&engine, None)).collect();
     let quick = runtime::run(Arc::new(InProcessFleet::new(engine.clone())), all, stop.clone());

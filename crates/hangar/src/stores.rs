@@ -11,6 +11,7 @@ use apiserver::{Config, DEDICATED_STORE, DEFAULT_STORE, Engine, Engines};
 use auth::Secret;
 use store::cached::{self, Cached};
 use store::{Arrival, Entry, Expect, Operation, Retention, Scope, Store, StoreError, TenantId};
+use tokio::sync::watch;
 
 use crate::files;
 use crate::numbers::Numbers;
@@ -91,7 +92,7 @@ impl Wanted {
 }
 
 /// What PostgreSQL's own clients would find here, too.
-fn surroundings() -> store_postgres::Surroundings {
+pub fn surroundings() -> store_postgres::Surroundings {
     let path = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let passfile = path("PGPASSFILE").or_else(|| Some(path("HOME")?.join(".pgpass")));
     store_postgres::Surroundings { user: own_name(), passfile }
@@ -110,14 +111,20 @@ fn own_name() -> Option<String> {
 
 /// Opens a store and makes it if it is not there.
 async fn open_engine(place: &Place) -> anyhow::Result<Arc<dyn Store>> {
-    match place {
+    Ok(open(place).await?.0)
+}
+
+/// The same, with word of whether anything has been put into it.
+async fn open(place: &Place) -> anyhow::Result<(Arc<dyn Store>, InUse)> {
+    let store: Arc<dyn Store> = match place {
         Place::Embedded(dir) => {
             files::private_dir(dir)?;
-            Ok(Arc::new(store::embedded::Embedded::open(dir, store::embedded::Options::default())?))
+            Arc::new(store::embedded::Embedded::open(dir, store::embedded::Options::default())?)
         }
         Place::Dedicated(dir) => {
-            files::private_dir(dir)?;
-            Ok(Arc::new(store::Dedicated::open(dir, store::dedicated::Options::default())?))
+            let dedicated = store::Dedicated::open(dir, store::dedicated::Options::default())?;
+            let begun = dedicated.begun();
+            return Ok((Arc::new(dedicated), InUse(Some(begun))));
         }
         Place::Postgres { address, schema } => {
             let mut options = store_postgres::Options {
@@ -127,10 +134,25 @@ async fn open_engine(place: &Place) -> anyhow::Result<Arc<dyn Store>> {
             if let Some(schema) = schema {
                 options.schema.clone_from(schema);
             }
-            Ok(Arc::new(store_postgres::Postgres::open(address.expose(), options).await?))
+            Arc::new(store_postgres::Postgres::open(address.expose(), options).await?)
         }
         Place::Etcd(config) => {
-            Ok(Arc::new(store_etcd::Etcd::open(config, store_etcd::Options::default()).await?))
+            Arc::new(store_etcd::Etcd::open(config, store_etcd::Options::default()).await?)
+        }
+    };
+    Ok((store, InUse::default()))
+}
+
+/// Whether there is, or was, anything in a store; of most of them it is taken for granted.
+#[derive(Clone, Default)]
+pub struct InUse(Option<watch::Receiver<bool>>);
+
+impl InUse {
+    /// Resolves when it is so. Before, there is nothing to look after.
+    pub async fn begun(mut self) {
+        if let Some(begun) = &mut self.0 {
+            // An error is a store that is gone, which nobody needs to look after either.
+            let _ = begun.wait_for(|begun| *begun).await;
         }
     }
 }
@@ -188,14 +210,15 @@ impl Opening {
     /// All of them; the first is the default. One of the others that is away is waited for in the background.
     pub async fn open(self, wanted: &[Named]) -> anyhow::Result<Opened> {
         let Some((default, others)) = wanted.split_first() else { bail!("there is no store") };
-        let mut opened = vec![(default.clone(), self.kept(default, open_engine(&default.place).await?))];
+        let (store, in_use) = open(&default.place).await?;
+        let mut opened = vec![One { named: default.clone(), store: self.kept(default, store), in_use }];
         // Those that are away take their time to be noticed.
         let others = futures::future::join_all(others.iter().map(async |named| {
-            let store = match self.further(named).await {
-                Err(error) if may_pass(&error) => self.later(named, &error),
+            let (store, in_use) = match self.further(named).await {
+                Err(error) if may_pass(&error) => (self.later(named, &error), InUse::default()),
                 opened => opened.with_context(|| format!("the store {:?} cannot be used", named.name))?,
             };
-            anyhow::Ok((named.clone(), store))
+            anyhow::Ok(One { named: named.clone(), store, in_use })
         }));
         for other in others.await {
             opened.push(other?);
@@ -218,10 +241,10 @@ impl Opening {
     }
 
     /// One that is not the default.
-    async fn further(&self, named: &Named) -> anyhow::Result<Arc<dyn Store>> {
-        let engine = open_engine(&named.place).await?;
+    async fn further(&self, named: &Named) -> anyhow::Result<(Arc<dyn Store>, InUse)> {
+        let (engine, in_use) = open(&named.place).await?;
         let why = match engine.tenant(self.hosting).await {
-            Ok(None) => return Ok(self.kept(named, engine)),
+            Ok(None) => return Ok((self.kept(named, engine), in_use)),
             Ok(Some(_)) => anyhow!("it has a hosting control plane of its own: it is another installation's"),
             Err(error) => error.into(),
         };
@@ -248,7 +271,7 @@ impl Opening {
                 () = arrival.closed() => return,
             };
             match tried {
-                Ok(store) => return arrival.arrived(store).await,
+                Ok((store, _)) => return arrival.arrived(store).await,
                 Err(error) => {
                     tracing::debug!(store = named.name, %error, "the store is still away");
                     arrival.still_away(error.to_string());
@@ -273,15 +296,22 @@ fn may_pass(error: &anyhow::Error) -> bool {
     passes.into_iter().flatten().any(|passes| passes)
 }
 
-/// The stores of a process: open, or (but for the first) still away.
-pub struct Opened(Vec<(Named, Arc<dyn Store>)>);
+/// A store of a process: open, or still away.
+struct One {
+    named: Named,
+    store: Arc<dyn Store>,
+    in_use: InUse,
+}
+
+/// All of them; the first is there.
+pub struct Opened(Vec<One>);
 
 impl Opened {
     /// An engine for each, which share all that is not the store's.
     pub fn engines(&self, config: Config) -> anyhow::Result<Engines> {
-        let Some(((_, store), others)) = self.0.split_first() else { bail!("there is no store") };
-        let default = Engine::new(store.clone(), config);
-        let others = others.iter().map(|(named, store)| default.beside(named.name.as_str(), store.clone()));
+        let Some((one, others)) = self.0.split_first() else { bail!("there is no store") };
+        let default = Engine::new(one.store.clone(), config);
+        let others = others.iter().map(|one| default.beside(one.named.name.as_str(), one.store.clone()));
         let others = others.collect();
         Ok(Engines::new(default, others))
     }
@@ -293,7 +323,12 @@ impl Opened {
 
     /// Where each is, in the order of the engines.
     pub fn places(&self) -> impl Iterator<Item = &Place> {
-        self.0.iter().map(|(named, _)| &named.place)
+        self.0.iter().map(|one| &one.named.place)
+    }
+
+    /// Whether each is used, in the same order.
+    pub fn in_use(&self) -> Vec<InUse> {
+        self.0.iter().map(|one| one.in_use.clone()).collect()
     }
 }
 

@@ -117,7 +117,8 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
         };
         let leases = seats.first().and_then(controlling::Seat::leases);
         // Their processes end before this one does.
-        controlling.push(clouds::terraform::start(&engines, leases, wanted, stop.clone()).await?);
+        let in_use = stores.in_use();
+        controlling.push(clouds::terraform::start(&engines, in_use, leases, wanted, stop.clone()).await?);
     }
     let controlling = controlling::together(controlling, seats);
     let interrupts = process::Interrupts::listen()?;

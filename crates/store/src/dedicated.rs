@@ -5,6 +5,8 @@
 //! | `ledger.db` | who there is: their ids, names and records ([`ledger`]) |
 //! | `ID/` | the database of one tenant, which has the same id in it |
 //!
+//! Nothing of this is there before the first tenant is: a store that nobody uses costs nothing.
+//!
 //! A row of the ledger is there before its directory is, and goes after it. So a tenant is there or not by what its row says,
 //! and a directory that nobody knows does not come about: whatever was broken off is taken away at the next start.
 //!
@@ -23,13 +25,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::sync::RwLock;
+use tokio::sync::{RwLock, watch};
 
 use self::ledger::Ledger;
 use self::rooms::Rooms;
 use self::trail::Trail;
-use crate::embedded::{self, OpenError, lock};
+use crate::embedded::{self, OpenError};
 use crate::{Fence, Retention};
 
 /// How a store of databases is opened.
@@ -79,15 +80,12 @@ struct House {
     /// Held by all changes together, or by one that depends on a fence alone: no other comes between its look at the fence
     /// and its commit, which are in two databases.
     gate: RwLock<()>,
-    /// Let go when the store is closed.
-    lock: Mutex<Option<lock::DirectoryLock>>,
 }
 
 impl Dedicated {
-    /// Opens the store in `directory`, making it if there is none, and takes away what was left half made or half removed.
-    /// A second process is refused.
+    /// Opens the store in `directory`, if there is one, and takes away what was left half made or half removed; if there is
+    /// none, it is made with the first tenant. A second process is refused.
     pub fn open(directory: &Path, options: Options) -> Result<Dedicated, OpenError> {
-        let lock = lock::take(directory)?;
         let (ledger, begin) = Ledger::open(directory)?;
         let house = House {
             directory: directory.to_owned(),
@@ -96,9 +94,13 @@ impl Dedicated {
             ledger,
             rooms: Rooms::default(),
             gate: RwLock::default(),
-            lock: Mutex::new(Some(lock)),
         };
         house.clear_up()?;
         Ok(Dedicated { house: Arc::new(house), fence: None })
+    }
+
+    /// Whether there is, or was, a tenant: before, there is nothing to look after.
+    pub fn begun(&self) -> watch::Receiver<bool> {
+        self.house.ledger.begun()
     }
 }

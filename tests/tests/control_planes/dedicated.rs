@@ -1,6 +1,7 @@
 //! Control planes with databases of their own (`backend: dedicated`): where they are, how they get there and what is left.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use end_to_end::{Engine, Server};
 use serde_json::{Value, json};
@@ -10,9 +11,13 @@ use super::{
     ready,
 };
 
+fn place(server: &Server) -> PathBuf {
+    server.dir().join("data/dedicated")
+}
+
 /// The directories of databases, by their numbers.
 pub(super) fn databases(server: &Server) -> BTreeSet<u64> {
-    let entries = std::fs::read_dir(server.dir().join("data/dedicated")).unwrap();
+    let entries = std::fs::read_dir(place(server)).unwrap();
     entries.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok()).collect()
 }
 
@@ -42,10 +47,12 @@ fn is_in(server: &Server, name: &str, store: &str) {
 #[test]
 fn a_dedicated_backend_is_a_database_of_its_own() {
     let mut server = Server::start_on(Engine::Embedded);
-    assert!(databases(&server).is_empty(), "nobody asked for one");
+    create(&server, "shared", &json!({"type": "k8s", "backend": "shared"}));
+    server.restart();
+    ready(&server, "shared");
+    assert!(!place(&server).exists(), "nobody asked for one");
     hangar(&server, &["create", "own", "--backend-type", "dedicated", "--no-switch"]);
     create(&server, "other", &json!({"type": "k8s", "backend": "dedicated"}));
-    create(&server, "shared", &json!({"type": "k8s", "backend": "shared"}));
     admin(&server, "own").post(&inside("own", CONFIG_MAPS), &config_map("m", "v")).ok();
     is_in(&server, "own", "dedicated");
     assert_eq!(status(&server, "shared")["store"], "default");

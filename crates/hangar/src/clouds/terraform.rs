@@ -3,6 +3,7 @@
 //!
 //! Only where a directory of plugins is named: providers are programs, and an operator decides whether any are run.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,12 +27,13 @@ use runtime::{
     Position, Runtime, Stream,
 };
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::foresight::OfClouds;
 use super::{Cloud, s3_state};
 use crate::controlling::{self, Running};
+use crate::stores::InUse;
 
 /// The lease of this driver on a store that several processes share.
 const LEASE: &str = "terraform";
@@ -58,9 +60,10 @@ pub fn backends() -> anyhow::Result<Backends> {
     Ok(Backends::default().with(s3_state::NAME, s3_state::opener()?))
 }
 
-/// Serves providers until `stop`, to the control planes of all stores.
+/// Serves providers until `stop`, to the control planes of all stores, from when there are any.
 pub async fn start(
     engines: &Engines,
+    in_use: Vec<InUse>,
     leases: Option<&Leases>,
     wanted: Wanted,
     stop: CancellationToken,
@@ -83,7 +86,7 @@ pub async fn start(
         Arc::new(Metrics::default()),
     );
     let (engines, changed) = (engines.clone(), Arc::default());
-    let serving = Serving { engines, registry, pool, wanted, clouds, sockets, changed };
+    let serving = Serving { engines, in_use, registry, pool, wanted, clouds, sockets, changed };
     let planning: Vec<Box<dyn Cloud>> = vec![Box::new(Resources(serving.clouds.clone(), serving.modules()))];
     let planning = Arc::new(planning);
     for engine in serving.engines.iter() {
@@ -156,13 +159,15 @@ impl Cloud for Resources {
 
 struct Serving {
     engines: Engines,
+    /// Whether each of their stores is.
+    in_use: Vec<InUse>,
     registry: Arc<Registry>,
     pool: Pool,
     wanted: Wanted,
     clouds: provision::Engine<Terraform>,
     sockets: PathBuf,
     /// Kinds came or went.
-    changed: Arc<Notify>,
+    changed: Arc<watch::Sender<()>>,
 }
 
 impl Drop for Serving {
@@ -207,7 +212,7 @@ impl Serving {
             directory: Some(self.wanted.directory.clone()),
             changed: Arc::new(move || {
                 offer(&engine, &clouds);
-                changed.notify_one();
+                changed.send_replace(());
             }),
             fleets: self
                 .engines
@@ -259,34 +264,41 @@ impl Serving {
     async fn run(&self, engines: Engines, stop: CancellationToken) -> Result<(), FleetError> {
         // Providers are objects of the hosting control plane, which is in the first store.
         let mut providers: Option<Box<dyn Controller>> = Some(Box::new(self.providers(true)));
-        let runtimes = engines.iter().map(|engine| {
-            let fleet = Arc::new(InProcessFleet::with_cursor(engine.clone(), CURSOR).leaving_copies());
-            let everywhere: [Box<dyn Controller>; 2] =
-                [Box::new(self.clouds.clone()), Box::new(self.modules())];
-            let all = everywhere.into_iter().chain(providers.take()).collect();
-            (engine.clone(), Runtime::new(fleet, all, Options::default()))
-        });
-        let runtimes: Vec<_> = runtimes.collect();
-        let handles: Vec<_> = runtimes.iter().map(|(_, runtime)| runtime.handle()).collect();
-        let changed = self.changed.clone();
-        let telling = tokio::spawn(async move {
-            loop {
-                changed.notified().await;
-                for handle in &handles {
-                    handle.kinds_changed().await;
-                }
+        let parts: Vec<_> = engines
+            .iter()
+            .zip(&self.in_use)
+            .map(|(engine, in_use)| {
+                let everywhere: [Box<dyn Controller>; 2] =
+                    [Box::new(self.clouds.clone()), Box::new(self.modules())];
+                let all: Vec<_> = everywhere.into_iter().chain(providers.take()).collect();
+                (engine.clone(), in_use.clone(), all)
+            })
+            .collect();
+        let running = parts.into_iter().map(async |(engine, in_use, all)| {
+            if stop.run_until_cancelled(in_use.begun()).await.is_none() {
+                return Ok(());
             }
-        });
-        let running = runtimes.into_iter().map(async |(engine, runtime)| {
             // One that is away keeps nobody from the others.
             while engine.store.position().await.is_err() && !stop.is_cancelled() {
                 stop.run_until_cancelled(tokio::time::sleep(AGAIN)).await;
             }
-            runtime.run(stop.clone()).await
+            let mut changed = self.changed.subscribe();
+            let fleet = Arc::new(InProcessFleet::with_cursor(engine, CURSOR).leaving_copies());
+            let runtime = Runtime::new(fleet, all, Options::default());
+            let handle = runtime.handle();
+            let telling = async {
+                while changed.changed().await.is_ok() {
+                    handle.kinds_changed().await;
+                }
+                std::future::pending::<Infallible>().await
+            };
+            tokio::select! {
+                ended = runtime.run(stop.clone()) => ended,
+                never = telling => match never {},
+            }
         });
         let running = futures::future::try_join_all(running);
         let ended = self.pool.until_ended(stop.cancelled(), running).await.map(drop);
-        telling.abort();
         self.pool.close();
         ended
     }

@@ -1,14 +1,20 @@
 //! Who there is. Small, and written only when a tenant comes, goes, or has its record changed.
+//!
+//! Before the first tenant comes there is no file, nor anything else in the directory.
 
-use std::path::Path;
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+use tokio::sync::watch;
 
+use super::rooms::opening;
 use crate::codec::{integer, number};
-use crate::embedded::{OpenError, corrupt_or_unreadable, row_limit, store_error};
+use crate::embedded::{OpenError, corrupt_or_unreadable, lock, row_limit, store_error};
 use crate::{Position, StoreError, Tenant, TenantId};
 
 const FILE: &str = "ledger.db";
@@ -46,9 +52,20 @@ pub(super) enum State {
 const RUN: u64 = 1 << 40;
 
 pub(super) struct Ledger {
-    /// Of its own, so that no reader waits for the disk.
-    reading: Mutex<Option<Connection>>,
-    writing: Mutex<Option<Connection>>,
+    directory: PathBuf,
+    /// Of its own, so that no reader waits for the disk. Whoever has locked both has locked the other one first.
+    reading: Mutex<Book<Connection>>,
+    writing: Mutex<Book<(Connection, lock::DirectoryLock)>>,
+    /// Whether there is a file.
+    begun: watch::Sender<bool>,
+}
+
+/// The file, for one of those who use it.
+enum Book<T> {
+    /// Nobody has come yet.
+    Unwritten,
+    Open(T),
+    Closed,
 }
 
 fn connect(file: &Path) -> rusqlite::Result<Connection> {
@@ -60,42 +77,93 @@ fn connect(file: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-impl Ledger {
-    /// With the position that the trail goes on from: where it was closed, or beyond all that were used before it was not.
-    pub(super) fn open(directory: &Path) -> Result<(Ledger, Position), OpenError> {
-        let file = directory.join(FILE);
-        let open = || -> rusqlite::Result<(Connection, Connection, i64, Position)> {
-            let writing = connect(&file)?;
-            let version = writing.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))?;
-            if version == 0 {
-                writing
-                    .execute_batch(&format!("BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;"))?;
-            } else if version != VERSION {
-                return Ok((connect(&file)?, writing, version, Position(0)));
-            }
-            let trail = |row: &Row<'_>| Ok((number(row.get(0)?), row.get::<_, bool>(1)?));
-            let (position, closed) = writing.query_row("SELECT position, closed FROM trail", [], trail)?;
-            let begin = if closed { position } else { (position / RUN + 1) * RUN };
-            writing.execute("UPDATE trail SET position = ?1, closed = 0", [integer(begin)])?;
-            Ok((connect(&file)?, writing, VERSION, Position(begin)))
-        };
-        let (reading, writing, found, begin) =
-            open().map_err(|error| corrupt_or_unreadable(file.clone(), error))?;
-        if found != VERSION {
-            return Err(OpenError::Version { file, found, known: VERSION });
+/// Both connections, with the position that the trail goes on from: where it was closed, or beyond all that were used before it
+/// was not.
+fn open(directory: &Path) -> Result<(Connection, Connection, Position), OpenError> {
+    let file = directory.join(FILE);
+    let open = || -> rusqlite::Result<(Connection, Connection, i64, Position)> {
+        let writing = connect(&file)?;
+        let version = writing.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))?;
+        if version == 0 {
+            writing.execute_batch(&format!("BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;"))?;
+        } else if version != VERSION {
+            return Ok((connect(&file)?, writing, version, Position(0)));
         }
-        Ok((Ledger { reading: Mutex::new(Some(reading)), writing: Mutex::new(Some(writing)) }, begin))
+        let trail = |row: &Row<'_>| Ok((number(row.get(0)?), row.get::<_, bool>(1)?));
+        let (position, closed) = writing.query_row("SELECT position, closed FROM trail", [], trail)?;
+        let begin = if closed { position } else { (position / RUN + 1) * RUN };
+        writing.execute("UPDATE trail SET position = ?1, closed = 0", [integer(begin)])?;
+        Ok((connect(&file)?, writing, VERSION, Position(begin)))
+    };
+    let (reading, writing, found, begin) =
+        open().map_err(|error| corrupt_or_unreadable(file.clone(), error))?;
+    if found != VERSION {
+        return Err(OpenError::Version { file, found, known: VERSION });
+    }
+    Ok((reading, writing, begin))
+}
+
+/// The first page, and a directory for it that is as durable as what will be in it.
+fn begin(directory: &Path) -> Result<(Connection, Connection, lock::DirectoryLock), OpenError> {
+    let failed = |source| OpenError::Directory { directory: directory.to_owned(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+    if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
+    }
+    let lock = lock::take(directory)?;
+    if directory.join(FILE).exists() {
+        // Whoever made it since we looked was here alone, and so are we.
+        return Err(OpenError::InUse { directory: directory.to_owned(), pid: None });
+    }
+    let (reading, writing, _) = open(directory)?;
+    Ok((reading, writing, lock))
+}
+
+impl Ledger {
+    /// With the position that the trail goes on from.
+    pub(super) fn open(directory: &Path) -> Result<(Ledger, Position), OpenError> {
+        let (reading, writing, position) = match directory.join(FILE).exists() {
+            true => {
+                let lock = lock::take(directory)?;
+                let (reading, writing, position) = open(directory)?;
+                (Book::Open(reading), Book::Open((writing, lock)), position)
+            }
+            false => (Book::Unwritten, Book::Unwritten, Position(0)),
+        };
+        let begun = watch::Sender::new(matches!(reading, Book::Open(_)));
+        let (directory, reading, writing) = (directory.to_owned(), Mutex::new(reading), Mutex::new(writing));
+        Ok((Ledger { directory, reading, writing, begun }, position))
     }
 
-    fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        let connection = self.reading.lock();
-        work(connection.as_ref().ok_or_else(StoreError::closed)?).map_err(store_error)
+    /// Whether anybody has ever come.
+    pub(super) fn begun(&self) -> watch::Receiver<bool> {
+        self.begun.subscribe()
+    }
+
+    fn read<T: Default>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        match &*self.reading.lock() {
+            Book::Unwritten => Ok(T::default()),
+            Book::Open(connection) => work(connection).map_err(store_error),
+            Book::Closed => Err(StoreError::closed()),
+        }
     }
 
     /// Waits for the disk.
     fn write<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        let connection = self.writing.lock();
-        work(connection.as_ref().ok_or_else(StoreError::closed)?).map_err(store_error)
+        let mut writing = self.writing.lock();
+        if matches!(*writing, Book::Unwritten) {
+            let (reader, writer, lock) = begin(&self.directory).map_err(opening)?;
+            *writing = Book::Open((writer, lock));
+            *self.reading.lock() = Book::Open(reader);
+            self.begun.send_replace(true);
+        }
+        match &*writing {
+            Book::Open((connection, _)) => work(connection).map_err(store_error),
+            Book::Unwritten | Book::Closed => Err(StoreError::closed()),
+        }
     }
 
     /// A change that makes a name known.
@@ -210,10 +278,11 @@ impl Ledger {
         self.write(|connection| connection.execute(sql, [integer(id.0), to as i64]))
     }
 
-    /// Ends it, with where the trail is: whoever has followed to there has missed nothing.
+    /// Ends it, with where the trail is: whoever has followed to there has missed nothing. Others may have the directory then.
     pub(super) fn close(&self, trail: Position) {
-        self.reading.lock().take();
-        if let Some(connection) = self.writing.lock().take()
+        let mut writing = self.writing.lock();
+        *self.reading.lock() = Book::Closed;
+        if let Book::Open((connection, _lock)) = std::mem::replace(&mut *writing, Book::Closed)
             && let Err(error) =
                 connection.execute("UPDATE trail SET position = ?1, closed = 1", [integer(trail.0)])
         {

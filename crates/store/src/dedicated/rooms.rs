@@ -59,7 +59,7 @@ struct Slots {
     closed: bool,
 }
 
-fn opening(error: OpenError) -> StoreError {
+pub(super) fn opening(error: OpenError) -> StoreError {
     match error {
         OpenError::Corrupt { .. } | OpenError::Version { .. } => StoreError::Failed(error.to_string()),
         // Such as too many open files.
@@ -279,9 +279,8 @@ impl House {
         });
         futures::future::join_all(closing).await;
         self.trail.hub.close();
+        // Last, when nothing else of this store touches the directory any more.
         self.ledger.close(self.trail.position());
-        // Last, when nothing of this store touches the directory any more.
-        self.lock.lock().take();
     }
 
     /// Waits for the disk where that holds up nobody.

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::StreamExt;
 use tempfile::TempDir;
 
 use super::*;
 use crate::conformance::{Harness, key, put};
-use crate::{Position, Revision, Scope, Store, StoreError, TenantId};
+use crate::{Position, Retention, Revision, Scope, Store, StoreError, TenantId};
 
 struct InOwnDatabases {
     directory: TempDir,
@@ -192,9 +193,57 @@ async fn after_a_kill_those_who_follow_look_at_everything() {
 }
 
 #[tokio::test]
+async fn nothing_is_there_before_the_first_tenant() {
+    let above = TempDir::new().unwrap();
+    let directory = above.path().join("store");
+    let store = open(&directory);
+    let begun = store.begun();
+    let nobody = TenantId(1);
+    assert_eq!(store.tenant("one").await.unwrap(), None);
+    assert_eq!(store.tenant_by_id(nobody).await.unwrap(), None);
+    assert_eq!(store.tenants(None, 10).await.unwrap(), []);
+    assert!(matches!(store.get(nobody, &key("a")).await, Err(StoreError::NoTenant)));
+    store.compact(Retention { age: Duration::ZERO, bytes: 0 }).await.unwrap();
+    let mut feed = store.follow(vec![], Some(store.position().await.unwrap())).await.unwrap();
+    assert!(!directory.exists() && !*begun.borrow());
+    store.close().await;
+    let closed = store.create_tenant("late", Bytes::new(), Vec::new()).await;
+    assert!(closed.is_err() && !directory.exists(), "{closed:?}");
+    assert!(
+        feed.next().await.is_none_or(|told| told.is_err()),
+        "whoever followed it is told that it is closed"
+    );
+
+    // Many come at once, and who followed before them is told of all.
+    let store = open(&directory);
+    let (begun, mut feed) = (store.begun(), store.follow(vec![], None).await.unwrap());
+    let names: Vec<String> = (0..8).map(|number| format!("t{number}")).collect();
+    let made = futures::future::join_all(names.iter().map(|name| made(&store, name))).await;
+    assert!(*begun.borrow());
+    assert_eq!(directories(&directory), made.iter().map(|id| id.0).collect());
+    let mut told = BTreeSet::new();
+    while told.len() < made.len() {
+        told.insert(feed.next().await.unwrap().unwrap().tenant.0);
+    }
+    let mode = std::os::unix::fs::PermissionsExt::mode(&directory.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o700);
+    store.close().await;
+
+    let store = open(&directory);
+    assert!(*store.begun().borrow(), "it is known at once when there is something");
+    store.close().await;
+}
+
+#[tokio::test]
 async fn a_second_process_is_refused() {
     let directory = TempDir::new().unwrap();
     let store = open(directory.path());
+    let late = open(directory.path());
+    made(&store, "one").await;
+    // Also one that looked before there was anything.
+    let refused = late.create_tenant("two", Bytes::new(), Vec::new()).await;
+    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    late.close().await;
     let refused = Dedicated::open(directory.path(), Options::default()).err();
     assert!(matches!(refused, Some(OpenError::InUse { .. })), "{refused:?}");
     store.close().await;
