@@ -50,10 +50,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const READING: Duration = Duration::from_secs(600);
 
 /// Reads the table at one moment, while its API server may go on.
-pub async fn read(address: &str, table: &str) -> Result<Table, KineError> {
+pub async fn read(address: &str, surroundings: &Surroundings, table: &str) -> Result<Table, KineError> {
     let quoted = quoted(table).ok_or_else(|| KineError::Name(table.to_owned()))?;
-    let address = address::parse(address).map_err(OpenError::from)?;
-    let connector = Connector::new(address, &Surroundings::default(), SCHEMA, PATIENCE)?;
+    let address = address::parse_in(address, surroundings).map_err(OpenError::from)?;
+    let connector = Connector::new(address, surroundings, SCHEMA, PATIENCE)?;
     let connection = connector.first().await?;
     // The first row is of no key: with it an empty table is one, too.
     let sql = format!(

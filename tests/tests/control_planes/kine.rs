@@ -2,12 +2,14 @@
 //!
 //! Its table is filled as an API server fills it: built-in kinds as protobuf, the rest as JSON, a row for every change.
 
+use std::os::unix::fs::PermissionsExt;
+
 use databases::postgres;
 use end_to_end::{Client, Server};
 use serde_json::{Value, json};
 
 use super::whole::furnish;
-use super::{CONFIG_MAPS, admin, collections, config_map, create, everything, hangar, inside, run};
+use super::{CONFIG_MAPS, admin, collections, config_map, create, everything, hangar, inside, run, run_at};
 
 const TABLE: &str = "CREATE TABLE kine (
     id SERIAL PRIMARY KEY, name VARCHAR(630), created INTEGER, deleted INTEGER, create_revision INTEGER,
@@ -142,6 +144,36 @@ fn a_control_plane_of_kubeflex_becomes_one_of_ours() {
     let path = inside("new", "/apis/example.com/v1/namespaces/team/things");
     let another = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "another"}});
     client.post(&path, &another).ok();
+}
+
+#[test]
+fn the_database_is_reached_as_psql_reaches_it() {
+    let server = Server::start();
+    let database = postgres::Server::new(&["fsync=off"]);
+    let (url, port) = (database.url(), database.port());
+    let mut map = config_map("m", "1");
+    map["metadata"]["namespace"] = "default".into();
+    let row = rows("/registry/configmaps/default/m", map.to_string().as_bytes(), false);
+    execute(&url, &format!("{TABLE}; {row}"));
+
+    let login = url.strip_prefix("postgres://").unwrap().split('@').next().unwrap();
+    let (user, password) = login.split_once(':').unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join(".pgpass");
+    std::fs::write(&file, format!("127.0.0.1:{port}:*:{user}:{}\n", password.replace("%20", " "))).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let import = |user: &str| {
+        let from = format!("postgres://{user}127.0.0.1:{port}/postgres");
+        run_at(home.path(), &server, &["import", "kine", "--from", &from, "new", "--no-switch"])
+    };
+    // Whoever is not named is oneself.
+    let whoami = std::process::Command::new("id").arg("-un").output().unwrap();
+    let said = String::from_utf8(import("").stderr).unwrap();
+    assert!(said.contains(String::from_utf8(whoami.stdout).unwrap().trim()), "{said}");
+    let output = import(&format!("{user}@"));
+    assert!(output.status.success(), "{output:?}");
+    let found = admin(&server, "new").get(&inside("new", &format!("{CONFIG_MAPS}/m"))).ok();
+    assert_eq!(found["data"]["value"], "1");
 }
 
 #[test]

@@ -13,9 +13,11 @@ mod kine;
 mod kubeflex;
 mod process;
 mod quotas;
+mod ways;
 mod whole;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -160,10 +162,14 @@ fn hangar(server: &Server, arguments: &[&str]) -> String {
 }
 
 fn run(server: &Server, arguments: &[&str]) -> Output {
-    let home = tempfile::tempdir().unwrap();
-    let kubeconfig = home.path().join("config");
+    run_at(tempfile::tempdir().unwrap().path(), server, arguments)
+}
+
+/// By whoever has this home.
+fn run_at(home: &Path, server: &Server, arguments: &[&str]) -> Output {
+    let kubeconfig = home.join("config");
     std::fs::copy(server.kubeconfig(), &kubeconfig).unwrap();
     let mut command = Command::new(binary());
-    command.args(arguments).env("HOME", home.path()).env("KUBECONFIG", &kubeconfig);
+    command.args(arguments).env("HOME", home).env("KUBECONFIG", &kubeconfig);
     command.output().unwrap()
 }

@@ -17,6 +17,7 @@ use wire::protobuf::{self, Kind};
 use super::tf::{resource, state};
 use super::whole::{Entering, import_path};
 use super::{Session, create, create::check_new_name, list};
+use crate::stores;
 
 #[derive(Subcommand, Clone, Debug)]
 pub enum Import {
@@ -62,7 +63,7 @@ pub async fn run(session: &Session, import: Import) -> anyhow::Result<()> {
     }
     let hosting = session.hosting(&kubeconfig).await?;
     let step = session.progress.step("Reading kine's table...");
-    let table = kine::read(&kine.from, &kine.table).await?;
+    let table = kine::read(&kine.from, &stores::surroundings(), &kine.table).await?;
     let root = "/api/v1/namespaces/kube-system/configmaps/kube-root-ca.crt";
     let root = hosting.api.get_path(root).await.context("error asking what control planes trust")?;
     let authority = root["data"]["ca.crt"].as_str().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! What kine left in a real PostgreSQL, and what is said of tables that are not kine's.
 
-use store_postgres::kine::{self, KineError};
+use store_postgres::Surroundings;
+use store_postgres::kine::{self, KineError, Table};
 
 use crate::server::{Server, Sql};
 
@@ -8,6 +9,11 @@ use crate::server::{Server, Sql};
 const TABLE: &str = "(
     id SERIAL PRIMARY KEY, name VARCHAR(630), created INTEGER, deleted INTEGER, create_revision INTEGER,
     prev_revision INTEGER, lease INTEGER, value bytea, old_value bytea)";
+
+/// By an address that says everything itself.
+async fn read(address: &str, table: &str) -> Result<Table, KineError> {
+    kine::read(address, &Surroundings::default(), table).await
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_row_of_each_key_counts() {
@@ -28,7 +34,7 @@ async fn the_last_row_of_each_key_counts() {
              CREATE SCHEMA other; CREATE TABLE other.empty {TABLE};"
         ))
         .await;
-    let table = kine::read(&server.url(), "kine").await.unwrap();
+    let table = read(&server.url(), "kine").await.unwrap();
     let mut rows: Vec<_> = table
         .rows
         .iter()
@@ -39,7 +45,7 @@ async fn the_last_row_of_each_key_counts() {
         [("/registry/a", 2, 4, b"second"), ("/registry/b", 3, 3, b"only"), ("/registry/d", 8, 8, b"again")];
     assert_eq!(rows, expected);
     assert_eq!(table.revision, 9);
-    let empty = kine::read(&server.url(), "other.empty").await.unwrap();
+    let empty = read(&server.url(), "other.empty").await.unwrap();
     assert_eq!((empty.revision, empty.rows.len()), (0, 0));
 }
 
@@ -47,7 +53,7 @@ async fn the_last_row_of_each_key_counts() {
 async fn what_is_no_table_of_kines_is_told() {
     let server = Server::shared();
     server.run("CREATE TABLE IF NOT EXISTS people (id integer, name text)").await;
-    let refused = async |url: &str, table: &str| match kine::read(url, table).await {
+    let refused = async |url: &str, table: &str| match read(url, table).await {
         Ok(_) => panic!("{table} was read"),
         Err(error) => error,
     };
