@@ -7,14 +7,13 @@ use apiserver::{ApiServer, Body, Engine, InProcess, extension};
 use auth::pki::PkiError;
 use bytes::Bytes;
 use futures::TryStreamExt;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, BodyStream, Empty};
-use objects::{Status, Value};
+use objects::{Reason, Status, Value};
 use store::{Export, Revision, StoreError};
 use tower::Service;
 
 use crate::embedded::operator;
-use crate::host::HostError;
 use crate::names;
 use crate::processes::Room;
 
@@ -41,19 +40,26 @@ pub async fn ask(engine: &Arc<Engine>, room: &Room, what: &str) -> Result<Respon
 }
 
 /// A backup of it, now or as it was.
-pub async fn backup(engine: &Arc<Engine>, room: &Room, at: Option<Revision>) -> Result<Export, HostError> {
+pub async fn backup(engine: &Arc<Engine>, room: &Room, at: Option<Revision>) -> Result<Export, Status> {
     let what = at.map_or("export".to_owned(), |at| format!("export?revision={at}"));
-    let response = ask(engine, room, &what).await.map_err(|status| HostError::Failed(status.message))?;
-    let (head, body) = response.into_parts();
+    let (head, body) = ask(engine, room, &what).await?.into_parts();
     if !head.status.is_success() {
         let said = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-        let status: Value = serde_json::from_slice(&said).unwrap_or_default();
-        let why = format!("spec.source: {}", status["message"].as_str().unwrap_or("there is no answer"));
-        return Err(match head.status.is_client_error() {
-            true => HostError::Refused(why),
-            false => HostError::Failed(why),
-        });
+        return Err(refusal(head.status, &serde_json::from_slice(&said).unwrap_or_default()));
     }
     let chunks = BodyStream::new(body).try_filter_map(async |frame| Ok(frame.into_data().ok()));
-    Ok(Box::pin(chunks.map_err(|error| StoreError::BadExport(error.to_string()))))
+    Ok(Box::pin(chunks.map_err(|error| StoreError::Unavailable(error.to_string()))))
+}
+
+/// What it answered in place of a backup.
+fn refusal(code: StatusCode, said: &Value) -> Status {
+    let reasons = [Reason::NotFound, Reason::BadRequest, Reason::Expired, Reason::ServiceUnavailable];
+    let reason = reasons.into_iter().find(|reason| said["reason"] == reason.as_str());
+    let message = said["message"].as_str().unwrap_or("there is no answer");
+    let seconds = said["details"]["retryAfterSeconds"].as_u64();
+    Status {
+        code: code.as_u16(),
+        retry_after_seconds: seconds.and_then(|seconds| u32::try_from(seconds).ok()),
+        ..Status::new(reason.unwrap_or(Reason::Unknown), message)
+    }
 }

@@ -133,7 +133,10 @@ impl Embedded {
         if let Some(room) =
             self.processes.as_ref().and_then(|processes| processes.named(&source.control_plane))
         {
-            let backup = apart::backup(self.engine(), &room, at).await?;
+            let backup = apart::backup(self.engine(), &room, at).await.map_err(|status| {
+                let why = format!("spec.source: {}", status.message);
+                if status.code < 500 { HostError::Refused(why) } else { HostError::Failed(why) }
+            })?;
             return Ok(Beginning::Export(operations::sealed(store, backup)));
         }
         let Some((engine, found)) = self.find(&source.control_plane).await? else {

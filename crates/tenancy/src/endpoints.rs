@@ -116,6 +116,14 @@ impl Endpoints {
         Ok(answer(&json!({ "items": items })))
     }
 
+    /// All that is in a control plane, wherever that is kept.
+    async fn backup(&self, name: &str, at: Option<Revision>) -> Result<Export, Failure> {
+        match self.apart(name) {
+            Some(room) => Ok(apart::backup(self.engines.default_store(), &room, at).await?),
+            None => operations::backup(self.engine_of(name).await?, name, at).await.map_err(too_old),
+        }
+    }
+
     async fn export(&self, name: &str, head: &Head) -> Answer {
         let at = match head.query.get("revision") {
             Some(text) => {
@@ -123,16 +131,7 @@ impl Endpoints {
             }
             None => None,
         };
-        let export = match self.apart(name) {
-            Some(room) => {
-                let answer = self.passed_on(&room, "export", &head.query).await?;
-                if !answer.status().is_success() {
-                    return Ok(answer);
-                }
-                received(answer.into_body())
-            }
-            None => operations::backup(self.engine_of(name).await?, name, at).await.map_err(too_old)?,
-        };
+        let export = self.backup(name, at).await?;
         let export = match self.about(name).await? {
             Some(about) => backup::written(&about, export),
             None => export,
@@ -207,12 +206,9 @@ impl Extension for Endpoints {
                 self.import(name, head, body).await
             }
             ["control-planes", one, "diff", other] if get => {
-                if self.apart(one).or_else(|| self.apart(other)).is_some() {
-                    let message = "a control plane with a process of its own cannot be compared";
-                    return Err(Status::bad_request(message).into());
-                }
-                let (left, right) = (self.engine_of(one).await?, self.engine_of(other).await?);
-                Ok(answer(&json!({"items": operations::diff((left, one), (right, other)).await?})))
+                let (left, right) = (self.backup(one, None).await?, self.backup(other, None).await?);
+                let codec = &self.engines.default_store().codec;
+                Ok(answer(&json!({"items": operations::diff(codec, left, right).await?})))
             }
             ["control-planes", _, "usage" | "export" | "import" | "revision" | "audit"]
             | ["control-planes", _, "diff", _] => Err(method_not_allowed().into()),

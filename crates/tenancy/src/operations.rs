@@ -3,9 +3,10 @@
 //! A copy is made by creating a `ControlPlane` with `spec.source`; the rest is reached by the paths of
 //! [`crate::Endpoints`].
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use apiserver::codec::Codec;
 use apiserver::control_plane::{Charter, ControlPlane};
 use apiserver::service::Failure;
 use apiserver::{Beginning, Engine};
@@ -14,10 +15,7 @@ use futures::{StreamExt, stream};
 use objects::{CompactString, Status, Value};
 use serde::Serialize;
 use store::export::{Decoder, Encoder};
-use store::{Entry, Export, Key, Revision, Scope, StoreError};
-
-/// Entries read from the store at once.
-const PAGE: usize = 500;
+use store::{Entry, Export, Revision, Scope, StoreError};
 
 /// The control plane of this name, or 404.
 pub async fn find(engine: &Engine, name: &str) -> Result<Arc<ControlPlane>, Failure> {
@@ -77,15 +75,15 @@ pub enum What {
     Changed { paths: Vec<String> },
 }
 
-/// What the second control plane has other than the first, in the order of keys.
-pub async fn diff(one: (&Engine, &str), other: (&Engine, &str)) -> Result<Vec<Difference>, Failure> {
-    let (mut left, mut right) = (Walk::new(one.0, one.1).await?, Walk::new(other.0, other.1).await?);
+/// What the second control plane has other than the first, in the order of keys, by backups of both.
+pub async fn diff(codec: &Codec, one: Export, other: Export) -> Result<Vec<Difference>, Failure> {
+    let (mut left, mut right) = (Walk::new(one), Walk::new(other));
     let mut found = Vec::new();
     loop {
         let what = match (left.peek().await?, right.peek().await?) {
             (None, None) => return Ok(found),
             (Some(a), Some(b)) if a.key == b.key => {
-                let paths = changed(&content(one.0, a)?, &content(other.0, b)?);
+                let paths = changed(&content(codec, a)?, &content(codec, b)?);
                 let key = a.key.clone();
                 left.skip();
                 right.skip();
@@ -110,38 +108,37 @@ pub async fn diff(one: (&Engine, &str), other: (&Engine, &str)) -> Result<Vec<Di
     }
 }
 
-/// All objects of a control plane, a page at a time, as of when the walk began.
-struct Walk<'a> {
-    engine: &'a Engine,
-    plane: Arc<ControlPlane>,
-    at: Revision,
-    entries: VecDeque<Entry>,
-    after: Option<Key>,
+/// The objects of a backup, as it comes.
+struct Walk {
+    backup: Export,
+    decoder: Decoder,
+    next: Option<Entry>,
     ended: bool,
 }
 
-impl<'a> Walk<'a> {
-    async fn new(engine: &'a Engine, name: &str) -> Result<Self, Failure> {
-        let plane = find(engine, name).await?;
-        let at = engine.store.revision(plane.id).await?;
-        Ok(Walk { engine, plane, at, entries: VecDeque::new(), after: None, ended: false })
+impl Walk {
+    fn new(backup: Export) -> Self {
+        Walk { backup, decoder: Decoder::new(), next: None, ended: false }
     }
 
     async fn peek(&mut self) -> Result<Option<&Entry>, Failure> {
-        while self.entries.is_empty() && !self.ended {
-            let (store, after) = (&self.engine.store, self.after.as_ref());
-            let page = store.range(self.plane.id, &Scope::All, after, Some(self.at), PAGE).await?;
-            self.ended = !page.more;
-            self.after = page.entries.last().map(|last| last.key.clone());
-            // What is the server's own is no object.
-            self.entries =
-                page.entries.into_iter().filter(|entry| !entry.key.kind.starts_with('_')).collect();
+        while self.next.is_none() && !self.ended {
+            if let Some(entry) = self.decoder.next_entry()? {
+                // What is the server's own is no object.
+                self.next = Some(entry).filter(|entry| !entry.key.kind.starts_with('_'));
+            } else if let Some(chunk) = self.backup.next().await.transpose()? {
+                self.decoder.push(&chunk);
+            } else {
+                // One that breaks off would pass for one in which the rest is missing.
+                std::mem::take(&mut self.decoder).finish()?;
+                self.ended = true;
+            }
         }
-        Ok(self.entries.front())
+        Ok(self.next.as_ref())
     }
 
     fn skip(&mut self) {
-        self.entries.pop_front();
+        self.next = None;
     }
 }
 
@@ -149,8 +146,8 @@ impl<'a> Walk<'a> {
 const INCIDENTAL: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
 
-fn content(engine: &Engine, entry: &Entry) -> Result<Value, Failure> {
-    let stored = engine.codec.decode(&entry.key, &entry.value, entry.modified).map_err(Status::internal)?;
+fn content(codec: &Codec, entry: &Entry) -> Result<Value, Failure> {
+    let stored = codec.decode(&entry.key, &entry.value, entry.modified).map_err(Status::internal)?;
     let mut object = stored.to_value().map_err(Status::internal)?;
     if let Some(metadata) = objects::meta::metadata_mut(&mut object) {
         metadata.retain(|field, _| !INCIDENTAL.contains(&field.as_str()));

@@ -145,8 +145,17 @@ fn it_is_a_control_plane_like_others_and_outlives_every_kill() {
         let found = kubectl(&server, name, "get configmap kept --namespace x -o jsonpath={.data.a}");
         assert_eq!(found.stdout == b"b", there, "{name}: {found:?}");
     }
-    let refused = server.client().get("/hangar/v1/control-planes/apart/diff/again");
-    assert_eq!(refused.code, 400);
+    // Compared, it makes no difference where either of the two is.
+    for (one, other) in [("apart", "copy"), ("again", "apart"), ("apart", "apart")] {
+        assert_eq!(hangar(&server, &["diff", one, other]), "", "{one} {other}");
+    }
+    said(kubectl(&server, "apart", "create configmap more --namespace x --from-literal=a=b"));
+    said(kubectl(&server, "apart", "patch configmap kept --namespace x -p {\"data\":{\"a\":\"c\"}}"));
+    let changed = "~ configmaps x/kept /data/a\n";
+    assert_eq!(hangar(&server, &["diff", "copy", "apart"]), format!("{changed}+ configmaps x/more\n"));
+    assert_eq!(hangar(&server, &["diff", "apart", "copy"]), format!("{changed}- configmaps x/more\n"));
+    said(kubectl(&server, "apart", "patch configmap kept --namespace x -p {\"data\":{\"a\":\"b\"}}"));
+    assert_eq!(server.client().get("/hangar/v1/control-planes/apart/diff/nobody").code, 404);
 
     // Its process is killed: another one takes its place, with all that was there.
     let is_kept = |server: &Server| {
