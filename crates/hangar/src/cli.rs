@@ -57,7 +57,7 @@ enum HangarCommand {
         #[command(flatten)]
         init: init::Init,
         #[command(flatten)]
-        extras: init::Extras,
+        extras: Box<init::Extras>,
     },
     /// Say whether Hangar runs on this machine, and how it is
     Status(machine::Where),
@@ -179,7 +179,7 @@ enum Command {
     Up(Box<UpOptions>),
     Serve(Box<ServeOptions>),
     Operator(Box<OperatorCommand>),
-    Init(init::Init, init::Extras),
+    Init(init::Init, Box<init::Extras>),
     Status(machine::Where),
     Stop(machine::Where),
     Create(create::Create, create::Extras),
@@ -238,7 +238,7 @@ impl From<HangarCommand> for Command {
 impl From<KflexCommand> for Command {
     fn from(command: KflexCommand) -> Self {
         match command {
-            KflexCommand::Init(init) => Command::Init(init, init::Extras::default()),
+            KflexCommand::Init(init) => Command::Init(init, Box::default()),
             KflexCommand::Create(create) => Command::Create(create, create::Extras::default()),
             KflexCommand::Adopt(adopt) => Command::Adopt(adopt, adopt::Extras::default()),
             KflexCommand::Delete(delete) => Command::Delete(delete, create::Waiting::as_kubeflex()),
@@ -349,7 +349,7 @@ async fn perform(session: &Session, command: Command) -> anyhow::Result<()> {
         | Command::Aws(_)
         | Command::Export(_)
         | Command::Completion(_) => Ok(()),
-        Command::Init(init, extras) => init::run(session, init, extras).await,
+        Command::Init(init, extras) => init::run(session, init, *extras).await,
         Command::Status(place) => machine::status(session, place).await,
         Command::Stop(place) => machine::stop(session, place).await,
         Command::Create(create, extras) => create::run(session, create, extras).await,

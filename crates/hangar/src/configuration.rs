@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::clouds::aws::AwsOptions;
+use crate::files;
 use crate::stores::{self, Named, Wanted};
 
 /// Flags of `hangar up`. All are optional: what is not said comes from the file, or is the default.
-#[derive(Args, Default, Deserialize, Debug)]
+#[derive(Args, Clone, Default, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct UpOptions {
     /// Where everything is kept [default: ~/.hangar]
@@ -29,6 +31,19 @@ pub struct UpOptions {
     /// What to store in: embedded, embedded:DIR, postgres://... or etcd://... [default: embedded]
     #[arg(long, value_name = "STORE", env = "HANGAR_STORE", hide_env_values = true)]
     pub store: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub host: HostOptions,
+    /// A YAML file with any of these, in camelCase
+    #[arg(long, value_name = "FILE", env = "HANGAR_CONFIG")]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
+}
+
+/// Those that `hangar init` takes too, for the server that it starts in the background.
+#[derive(Args, Clone, Default, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostOptions {
     /// Memory for copies of what is read from a database, in MiB; 0 is none [default: 256]
     #[arg(long, value_name = "MIB", env = "HANGAR_READ_CACHE")]
     pub read_cache: Option<usize>,
@@ -67,10 +82,90 @@ pub struct UpOptions {
     /// Terraform modules that objects of all control planes may name are in this directory [default: none]
     #[arg(long, value_name = "DIR", env = "HANGAR_TERRAFORM_MODULE_DIR")]
     pub terraform_module_dir: Option<PathBuf>,
-    /// A YAML file with any of these, in camelCase
-    #[arg(long, value_name = "FILE", env = "HANGAR_CONFIG")]
-    #[serde(skip)]
-    pub config: Option<PathBuf>,
+}
+
+impl UpOptions {
+    /// These, and where they say nothing, the others.
+    fn over(self, other: UpOptions) -> UpOptions {
+        UpOptions {
+            data_dir: self.data_dir.or(other.data_dir),
+            listen: self.listen.or(other.listen),
+            domain: self.domain.or(other.domain),
+            kubeconfig: self.kubeconfig.or(other.kubeconfig),
+            store: self.store.or(other.store),
+            host: self.host.over(other.host),
+            config: self.config.or(other.config),
+        }
+    }
+
+    /// Writes what is said here into a file, and leaves what else it says. Returns whether that is anything new.
+    pub fn remember(self, file: &Path) -> anyhow::Result<bool> {
+        let before = if file.exists() { read(file)? } else { UpOptions::default() };
+        let (known, all) = (before.said()?, self.over(before).said()?);
+        files::write_private(file, wire::yaml::encode(&all).as_bytes())?;
+        Ok(all != known)
+    }
+
+    fn said(&self) -> anyhow::Result<Value> {
+        let mut all = serde_json::to_value(self).context("options cannot be written")?;
+        leave_out_unsaid(&mut all);
+        Ok(all)
+    }
+}
+
+impl HostOptions {
+    fn over(self, other: HostOptions) -> HostOptions {
+        HostOptions {
+            read_cache: self.read_cache.or(other.read_cache),
+            with_store: if self.with_store.is_empty() { other.with_store } else { self.with_store },
+            log_level: self.log_level.or(other.log_level),
+            log_format: self.log_format.or(other.log_format),
+            audit_log: self.audit_log.or(other.audit_log),
+            audit_policy: self.audit_policy.or(other.audit_policy),
+            admin_token_file: self.admin_token_file.or(other.admin_token_file),
+            shutdown_delay: self.shutdown_delay.or(other.shutdown_delay),
+            aws: self.aws.over(other.aws),
+            terraform_plugin_dir: self.terraform_plugin_dir.or(other.terraform_plugin_dir),
+            terraform_module_dir: self.terraform_module_dir.or(other.terraform_module_dir),
+        }
+    }
+
+    /// The same for a process that runs in another directory.
+    pub fn with_whole_paths(mut self) -> anyhow::Result<HostOptions> {
+        let paths = [
+            &mut self.audit_log,
+            &mut self.audit_policy,
+            &mut self.admin_token_file,
+            &mut self.terraform_plugin_dir,
+            &mut self.terraform_module_dir,
+        ];
+        for path in paths.into_iter().flatten() {
+            *path = absolute(path)?;
+        }
+        for store in &mut self.with_store {
+            if let Some((name, dir)) = store.split_once("=embedded:") {
+                *store = format!("{name}=embedded:{}", absolute(Path::new(dir))?.display());
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// A path that means the same in every directory.
+pub fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("cannot tell where {} is", path.display()))
+}
+
+fn leave_out_unsaid(value: &mut Value) {
+    if let Value::Object(members) = value {
+        members.values_mut().for_each(leave_out_unsaid);
+        members.retain(|_, value| match value {
+            Value::Null => false,
+            Value::Array(all) => !all.is_empty(),
+            Value::Object(members) => !members.is_empty(),
+            _ => true,
+        });
+    }
 }
 
 /// The same, complete.
@@ -107,45 +202,45 @@ impl Configuration {
             Some(path) => read(path)?,
             None => UpOptions::default(),
         };
-        let data_dir = match flags.data_dir.or(file.data_dir) {
+        let UpOptions { data_dir, listen, domain, kubeconfig, store, host, .. } = flags.over(file);
+        let data_dir = match data_dir {
             Some(dir) => dir,
             None => home()?.join(".hangar"),
         };
-        let listen = flags.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:6443".to_owned());
+        let listen = listen.unwrap_or_else(|| "127.0.0.1:6443".to_owned());
         let listen = listen
             .parse()
             .with_context(|| format!("--listen {listen:?} is not an address like 127.0.0.1:6443"))?;
-        let store = Wanted::new(flags.store.or(file.store), None).place(&data_dir)?;
-        let others = if flags.with_store.is_empty() { file.with_store } else { flags.with_store };
-        let stores = stores::all(store, &others, &data_dir)?;
-        let log_format = flags.log_format.or(file.log_format).unwrap_or_else(|| "text".to_owned());
+        let store = Wanted::new(store, None).place(&data_dir)?;
+        let stores = stores::all(store, &host.with_store, &data_dir)?;
+        let log_format = host.log_format.unwrap_or_else(|| "text".to_owned());
         if !matches!(log_format.as_str(), "text" | "json") {
             bail!("--log-format {log_format:?} is not known: use text or json");
         }
-        let domain = flags.domain.or(file.domain).unwrap_or_else(|| "hangar.localhost".to_owned());
+        let domain = domain.unwrap_or_else(|| "hangar.localhost".to_owned());
         if let Some(why) = objects::names::dns1123_subdomain(&domain).first() {
             bail!("--domain {domain:?} is not a domain: {why}");
         }
-        let audit = match (flags.audit_log.or(file.audit_log), flags.audit_policy.or(file.audit_policy)) {
+        let audit = match (host.audit_log, host.audit_policy) {
             (Some(log), policy) => Some(Audit { log, policy }),
             (None, None) => None,
             (None, Some(_)) => bail!("--audit-policy needs a file to write to: add --audit-log FILE"),
         };
         Ok(Configuration {
-            kubeconfig: flags.kubeconfig.or(file.kubeconfig).unwrap_or_else(|| data_dir.join("kubeconfig")),
+            kubeconfig: kubeconfig.unwrap_or_else(|| data_dir.join("kubeconfig")),
             data_dir,
             listen,
             domain,
             stores,
-            read_cache: flags.read_cache.or(file.read_cache),
-            log_level: flags.log_level.or(file.log_level).unwrap_or_else(|| "info".to_owned()),
+            read_cache: host.read_cache,
+            log_level: host.log_level.unwrap_or_else(|| "info".to_owned()),
             json_logs: log_format == "json",
             audit,
-            admin_token_file: flags.admin_token_file.or(file.admin_token_file),
-            terraform_plugin_dir: flags.terraform_plugin_dir.or(file.terraform_plugin_dir),
-            shutdown_delay: flags.shutdown_delay.or(file.shutdown_delay),
-            terraform_module_dir: flags.terraform_module_dir.or(file.terraform_module_dir),
-            aws: flags.aws.over(file.aws),
+            admin_token_file: host.admin_token_file,
+            terraform_plugin_dir: host.terraform_plugin_dir,
+            shutdown_delay: host.shutdown_delay,
+            terraform_module_dir: host.terraform_module_dir,
+            aws: host.aws,
         })
     }
 }
@@ -161,4 +256,73 @@ fn read(path: &Path) -> anyhow::Result<UpOptions> {
 fn home() -> anyhow::Result<PathBuf> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
     home.map(PathBuf::from).context("$HOME is not set: say where to keep data with --data-dir")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_once_is_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.yaml");
+        let said = |options: Value| serde_json::from_value::<UpOptions>(options).unwrap();
+        let check = |options: Value, expected: Value| {
+            said(options.clone()).remember(&file).unwrap();
+            assert!(!said(options).remember(&file).unwrap(), "nothing of it is new now");
+            let text = std::fs::read_to_string(&file).unwrap();
+            let read: Value = serde_saphyr::from_str(&text).unwrap();
+            assert_eq!(read, expected, "{text}");
+            // It is one that `up` takes.
+            read_back(&file);
+        };
+        check(json!({}), json!({}));
+        check(
+            json!({"listen": "127.0.0.1:1", "auditLog": "/a", "withStore": ["a=embedded"], "aws": {"aws": true}}),
+            json!({"listen": "127.0.0.1:1", "auditLog": "/a", "withStore": ["a=embedded"], "aws": {"aws": true}}),
+        );
+        check(
+            json!({"auditLog": "/b", "shutdownDelay": 0, "aws": {"awsRegion": "eu-west-1", "enableCarm": false}}),
+            json!({
+                "listen": "127.0.0.1:1", "auditLog": "/b", "withStore": ["a=embedded"], "shutdownDelay": 0,
+                "aws": {"aws": true, "awsRegion": "eu-west-1", "enableCarm": false},
+            }),
+        );
+        assert!(said(json!({"auditLog": "/c"})).remember(&file).unwrap());
+        // What a person has put there stays, and what cannot be meant is not passed over.
+        std::fs::write(&file, "store: embedded:/elsewhere\n").unwrap();
+        check(json!({"logLevel": "debug"}), json!({"store": "embedded:/elsewhere", "logLevel": "debug"}));
+        std::fs::write(&file, "auditlog: /a\n").unwrap();
+        let refused = format!("{:#}", said(json!({})).remember(&file).unwrap_err());
+        assert!(refused.contains("unknown field `auditlog`"), "{refused}");
+        std::fs::write(&file, "aws: {region: x}\n").unwrap();
+        assert!(read(&file).is_err());
+    }
+
+    fn read_back(file: &Path) {
+        Configuration::resolve(UpOptions {
+            config: Some(file.to_owned()),
+            data_dir: Some("/data".into()),
+            ..UpOptions::default()
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn paths_are_of_where_they_were_said() {
+        let here = std::env::current_dir().unwrap();
+        let host = HostOptions {
+            audit_log: Some("logs/audit".into()),
+            audit_policy: Some("/policy".into()),
+            with_store: vec!["a=embedded:b".to_owned(), "c=embedded".to_owned(), "d=etcd://e".to_owned()],
+            ..HostOptions::default()
+        };
+        let host = host.with_whole_paths().unwrap();
+        assert_eq!(host.audit_log, Some(here.join("logs/audit")));
+        assert_eq!(host.audit_policy, Some("/policy".into()));
+        let near = format!("a=embedded:{}", here.join("b").display());
+        assert_eq!(host.with_store, [near.as_str(), "c=embedded", "d=etcd://e"]);
+    }
 }

@@ -73,6 +73,17 @@ pub fn embedded(data_dir: &Path) -> Option<Kubeconfig> {
     Kubeconfig::parse(&std::fs::read(data_dir.join("kubeconfig")).ok()?).ok()
 }
 
+/// Whether the current context of a kubeconfig is that control plane's.
+pub fn is_embedded(kubeconfig: &Kubeconfig, data_dir: &Path) -> bool {
+    let server = |config: &Kubeconfig| {
+        let cluster = config.get(List::Contexts, config.current())?["cluster"].as_str()?.to_owned();
+        Some(config.get(List::Clusters, &cluster)?["server"].as_str()?.to_owned())
+    };
+    embedded(data_dir).is_some_and(|own| {
+        own.current() == kubeconfig.current() && server(&own).is_some() && server(&own) == server(kubeconfig)
+    })
+}
+
 impl Hosting {
     pub async fn find(kubeconfig: &Kubeconfig, program: &'static str) -> Result<Hosting, NotFound> {
         let current = kubeconfig.current().to_owned();

@@ -2,13 +2,13 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use end_to_end::Server;
+use end_to_end::{Kubectl, Server};
 use serde_json::{Value, json};
 
-use super::{Desk, extension_data};
+use super::{Desk, extension_data, finished};
 
 #[test]
 fn a_day_with_control_planes() {
@@ -227,7 +227,7 @@ fn a_machine_of_its_own() {
     let desk = Desk::empty();
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let stop = Stop(&desk);
+    let stop = Stop(&desk, "stop");
     let said = desk.hangar(&format!("init -p {port}")).ok();
     assert_eq!(
         said,
@@ -263,12 +263,60 @@ fn a_machine_of_its_own() {
     desk.hangar("list").refused("cannot be used");
 }
 
+#[test]
+fn what_a_machine_is_told_is_remembered() {
+    let desk = Desk::empty();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let home = desk.home.path();
+    // In a directory of one's own, about files there.
+    let init = |flags: &str| {
+        let line = format!("init --data-dir data {flags}");
+        let mut command = desk.command("hangar", &line.split_whitespace().collect::<Vec<_>>());
+        command.current_dir(home);
+        finished(command)
+    };
+    // What it cannot be started with is not remembered.
+    init(&format!("-p {port} --audit-policy missing")).refused("add --audit-log FILE");
+    init(&format!("-p {port} --audit-log audit --log-format nonsense")).refused("nonsense");
+    init(&format!("-p {port} --audit-log audit --with-store near=embedded")).ok();
+    let stop = Stop(&desk, "stop --data-dir data");
+    let audited = |name: &str| {
+        desk.hangar(&format!("create {name} --store near")).ok();
+        desk.kubectl(&format!("create configmap noted-{name}")).ok();
+        let log = desk.hangar(&format!("logs --audit {name} -o json")).ok();
+        assert!(log.contains(&format!("noted-{name}")), "{log}");
+    };
+    audited("one");
+
+    // What is new while it runs is for the next time, and that is said.
+    desk.hangar("ctx").ok();
+    std::fs::write(home.join("token"), "a-long-enough-token\n").unwrap();
+    let next = "✔ What is new is for its next start: `hangar stop`, then `hangar init`\n";
+    assert!(init("--admin-token-file token").ok().contains(next));
+    assert!(!init("").ok().contains("What is new"));
+    drop(stop);
+    init("").ok();
+    let _stop = Stop(&desk, "stop --data-dir data");
+    audited("two");
+    let log = std::fs::read_to_string(home.join("audit")).unwrap();
+    assert!(log.contains("noted-one") && log.contains("noted-two"), "it writes on where it wrote");
+    let by_token = format!(
+        "--kubeconfig /dev/null --server https://127.0.0.1:{port} --insecure-skip-tls-verify --token a-long-enough-token"
+    );
+    let found = desk.kubectl(&format!("{by_token} get controlplane one -o name")).ok();
+    assert_eq!(found, "controlplane.tenancy.kflex.kubestellar.org/one\n");
+    let mode = std::fs::metadata(home.join("data/config.yaml")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
 /// Whatever happens, no server outlives its test.
-struct Stop<'a>(&'a Desk);
+struct Stop<'a>(&'a Desk, &'a str);
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {
-        let said = self.0.hangar("stop");
+        let mut command = self.0.command("hangar", &self.1.split_whitespace().collect::<Vec<_>>());
+        command.current_dir(self.0.home.path());
+        let said = finished(command);
         if !std::thread::panicking() {
             assert!(said.ok().contains("✔ Stopping hangar"));
         }

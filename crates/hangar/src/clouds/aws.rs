@@ -29,6 +29,7 @@ use super::{Cloud, Shared};
 pub struct AwsOptions {
     /// Serve AWS's kinds in every control plane and look after them; also meant by any other of these
     #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub aws: bool,
     /// The region of objects and namespaces that name none [default: that of the environment or profile]
     #[arg(long, value_name = "REGION")]
@@ -41,12 +42,15 @@ pub struct AwsOptions {
     pub aws_identity_endpoint_url: Option<String>,
     /// Accept an endpoint that is reached in the clear and is not on this machine
     #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub allow_unsafe_aws_endpoint_urls: bool,
     /// Put the bucket into the path of S3's requests, at AWS itself too
     #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub aws_endpoint_use_path_style: bool,
     /// Only control planes with a Secret aws-credentials of their own use AWS, not with the process's credentials
     #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub aws_own_credentials_only: bool,
     /// The seconds that a request may take [default: 60]
     #[arg(long, value_name = "SECONDS")]

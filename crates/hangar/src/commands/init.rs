@@ -1,15 +1,18 @@
 //! `init`: somewhere to create control planes.
 
+use std::path::Path;
+
 use anyhow::{Context, bail};
 use clap::Args;
 use jiff::Timestamp;
 
 use super::Session;
-use super::machine::{self, Start, Where};
+use super::machine::{self, Where};
 use crate::api::Api;
-use crate::hosting;
+use crate::configuration::{HostOptions, UpOptions};
 use crate::installing::{self, Installing, Reached};
 use crate::kubeconfig::Kubeconfig;
+use crate::{files, hosting};
 
 /// KubeFlex's flags.
 #[derive(Args, Clone, Debug)]
@@ -39,6 +42,8 @@ pub struct Extras {
     embedded: bool,
     #[command(flatten)]
     place: Where,
+    #[command(flatten)]
+    host: HostOptions,
     #[command(flatten)]
     installing: Installing,
 }
@@ -74,7 +79,10 @@ pub async fn run(session: &Session, init: Init, extras: Extras) -> anyhow::Resul
         );
     }
     let kubeconfig = session.files.load()?;
-    let at_hand = if extras.embedded { AtHand::Nothing } else { at_hand(&kubeconfig).await };
+    let dir = extras.place.dir();
+    // What runs on this machine may be told something new.
+    let is_ours = dir.as_ref().is_ok_and(|dir| hosting::is_embedded(&kubeconfig, dir));
+    let at_hand = if extras.embedded || is_ours { AtHand::Nothing } else { at_hand(&kubeconfig).await };
     let now = Timestamp::now();
     match at_hand {
         AtHand::Hosting => {
@@ -92,7 +100,7 @@ pub async fn run(session: &Session, init: Init, extras: Extras) -> anyhow::Resul
             let prefer = || prefer(session, now);
             installing::install(session, &api, extras.installing, reached, prefer).await
         }
-        AtHand::Nothing => embedded(session, &init, &extras.place.dir()?, now).await,
+        AtHand::Nothing => embedded(session, init, extras.host, &dir?, now).await,
     }
 }
 
@@ -109,19 +117,37 @@ fn prefer(session: &Session, now: Timestamp) -> anyhow::Result<()> {
 
 async fn embedded(
     session: &Session,
-    init: &Init,
-    dir: &std::path::Path,
+    init: Init,
+    host: HostOptions,
+    dir: &Path,
     now: Timestamp,
 ) -> anyhow::Result<()> {
+    let told = UpOptions {
+        domain: init.domain,
+        listen: init.external_port.map(|port| format!("127.0.0.1:{port}")),
+        host: host.with_whole_paths()?,
+        ..UpOptions::default()
+    };
+    files::private_dir(dir)?;
+    let file = machine::config_file(dir);
+    let before = std::fs::read(&file).ok();
+    let is_new = told.remember(&file)?;
     let found = match machine::running(dir)? {
         Some(pid) => {
             session.progress.note(format!("Hangar is already running on this machine (pid {pid})"));
+            if is_new {
+                session.progress.note("What is new is for its next start: `hangar stop`, then `hangar init`");
+            }
             hosting::embedded(dir).with_context(|| format!("{} has no kubeconfig", dir.display()))?
         }
         None => {
             let step = session.progress.step("Starting Hangar on this machine...");
-            let listen = init.external_port.map(|port| format!("127.0.0.1:{port}"));
-            let found = machine::start(dir, &Start { domain: init.domain.clone(), listen }).await?;
+            let started = machine::start(dir).await;
+            if started.is_err() && is_new {
+                // The next start is not to fail of it as well.
+                files::write_private(&file, &before.unwrap_or_default())?;
+            }
+            let found = started?;
             step.done();
             found
         }

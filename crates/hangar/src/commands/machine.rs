@@ -13,6 +13,7 @@ use clap::Args;
 
 use super::{Session, condition_status};
 use crate::api::{self, Api};
+use crate::configuration;
 use crate::hosting;
 use crate::kubeconfig::Kubeconfig;
 
@@ -29,8 +30,9 @@ pub struct Where {
 
 impl Where {
     pub fn dir(&self) -> anyhow::Result<PathBuf> {
-        hosting::data_dir(self.data_dir.as_deref())
-            .context("$HOME is not set: say where data is with --data-dir")
+        let dir = hosting::data_dir(self.data_dir.as_deref());
+        // The server runs elsewhere.
+        configuration::absolute(&dir.context("$HOME is not set: say where data is with --data-dir")?)
     }
 }
 
@@ -59,21 +61,19 @@ pub fn log_file(data_dir: &Path) -> PathBuf {
     data_dir.join("log")
 }
 
-/// What `hangar up` is to be told.
-#[derive(Clone, Debug, Default)]
-pub struct Start {
-    pub domain: Option<String>,
-    pub listen: Option<String>,
+/// What `hangar up` is told at every start in the background.
+pub fn config_file(data_dir: &Path) -> PathBuf {
+    data_dir.join("config.yaml")
 }
 
 /// Starts `hangar up` so that it stays when we go; returns its kubeconfig once it answers.
-pub async fn start(data_dir: &Path, start: &Start) -> anyhow::Result<Kubeconfig> {
+pub async fn start(data_dir: &Path) -> anyhow::Result<Kubeconfig> {
     crate::files::private_dir(data_dir)?;
     let log = log_file(data_dir);
     let written = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
     let kubeconfig = data_dir.join("kubeconfig");
     let before = written(&kubeconfig);
-    let mut child = spawn(data_dir, &log, start)?;
+    let mut child = spawn(data_dir, &log)?;
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
         if let Some(status) = child.try_wait().context("cannot wait for the server")? {
@@ -93,7 +93,7 @@ pub async fn start(data_dir: &Path, start: &Start) -> anyhow::Result<Kubeconfig>
     bail!("the server does not answer after {PATIENCE:?}; its log is {}", log.display())
 }
 
-fn spawn(data_dir: &Path, log: &Path, start: &Start) -> anyhow::Result<Child> {
+fn spawn(data_dir: &Path, log: &Path) -> anyhow::Result<Child> {
     let program = std::env::current_exe().context("cannot find our own program")?;
     let opened = File::options().create(true).append(true).open(log);
     let file = opened.with_context(|| format!("cannot write {}", log.display()))?;
@@ -102,11 +102,7 @@ fn spawn(data_dir: &Path, log: &Path, start: &Start) -> anyhow::Result<Child> {
     command.arg0("hangar").arg("up").arg("--data-dir").arg(data_dir);
     // The kubeconfig is where we look for it, whatever the environment says.
     command.arg("--kubeconfig").arg(data_dir.join("kubeconfig"));
-    for (flag, value) in [("--domain", &start.domain), ("--listen", &start.listen)] {
-        if let Some(value) = value {
-            command.arg(flag).arg(value);
-        }
-    }
+    command.arg("--config").arg(config_file(data_dir));
     // A group of its own: what is typed at our terminal is not for it.
     command.stdin(Stdio::null()).stdout(file).stderr(also).process_group(0).current_dir("/");
     command.spawn().with_context(|| format!("cannot start {}", program.display()))
