@@ -41,18 +41,26 @@ impl Doors {
             // Without the name in the handshake, the certificate shown was not this control plane's door.
             (None, Some(_)) if server_name.is_some() => Destination::Misdirected,
             (Some(name), _) | (None, Some(name)) => {
-                Destination::ControlPlane { name: name.to_ascii_lowercase().into(), prefix: 0 }
+                let name = CompactString::from(name.to_ascii_lowercase());
+                // Who knows two doors to the same control plane may come through both.
+                let prefix = match by_path(path) {
+                    Some((same, prefix)) if same == name => prefix,
+                    _ => 0,
+                };
+                Destination::ControlPlane { name, prefix }
             }
-            (None, None) => match path.strip_prefix(PATH_PREFIX) {
-                Some(rest) => {
-                    let name = rest.split('/').next().unwrap_or_default();
-                    let prefix = PATH_PREFIX.len() + name.len();
-                    Destination::ControlPlane { name: name.into(), prefix }
-                }
+            (None, None) => match by_path(path) {
+                Some((name, prefix)) => Destination::ControlPlane { name: name.into(), prefix },
                 None => Destination::ControlPlane { name: self.hosting.clone(), prefix: 0 },
             },
         }
     }
+}
+
+/// The control plane that a path leads to, and how long the prefix is that says so.
+fn by_path(path: &str) -> Option<(&str, usize)> {
+    let name = path.strip_prefix(PATH_PREFIX)?.split('/').next().unwrap_or_default();
+    Some((name, PATH_PREFIX.len() + name.len()))
 }
 
 fn without_port(host: &str) -> &str {
@@ -90,6 +98,18 @@ mod tests {
             Some("a.hangar.test"),
             Some("a.hangar.test"),
             "/control-planes/b/api",
+            "a /control-planes/b/api",
+        );
+        // To the same one both may lead.
+        check(Some("a.hangar.test"), Some("127.0.0.1:6443"), "/control-planes/a/api", "a /api");
+        check(Some("a.hangar.test"), Some("127.0.0.1:6443"), "/api", "a /api");
+        check(None, Some("A.hangar.test"), "/control-planes/a", "a ");
+        check(Some("a.hangar.test"), None, "/control-planes/aa/api", "a /control-planes/aa/api");
+        check(Some("a.hangar.test"), None, "/control-planes/%61/api", "a /control-planes/%61/api");
+        check(
+            Some("a.hangar.test"),
+            None,
+            "/control-planes/a/control-planes/b/api",
             "a /control-planes/b/api",
         );
         check(Some("a.hangar.test"), Some("b.hangar.test"), "/api", "misdirected");

@@ -116,7 +116,14 @@ pub async fn hosting(
 
     let (server, authority) = (host.hosting_door(), host.hosting_authority());
     let name = plane.name.as_str();
-    let entry = Entry { cluster: name, user: name, context: name, server: &server, authority: &authority };
+    let entry = Entry {
+        cluster: name,
+        user: name,
+        context: name,
+        server: &server,
+        server_name: None,
+        authority: &authority,
+    };
     let live = context.get("secrets", &plane.namespace, SECRET).await?.unwrap_or_default();
     let kept = kubeconfig::secret_value(&live, IN_CLUSTER_KEY).filter(|text| entry.user_in(text).is_some());
     let same = kept.is_some() && kubeconfig::secret_value(&live, KEY) == kept;

@@ -7,15 +7,16 @@ use runtime::Error;
 use serde_json::json;
 
 use crate::api::{self, Place};
+use crate::host::Doors;
 use crate::kubeconfig::Entry;
 use crate::names;
 
 const GENERATED: &str = "kubestellar.io/generated";
 
 /// Puts it there, or in the place of one that says something else. It cannot be changed, so it is made anew.
-pub async fn ensure(client: &kube::Client, server: &str, authority: &str) -> Result<(), Error> {
+pub async fn ensure(client: &kube::Client, doors: &Doors, authority: &str) -> Result<(), Error> {
     let place = Place::new("v1", "configmaps", "kube-public", "cluster-info");
-    let wanted = config_map(server, authority);
+    let wanted = config_map(doors, authority);
     if let Some(live) = api::get(client, &place).await? {
         if live["data"]["kubeconfig"] == wanted["data"]["kubeconfig"] {
             return Ok(());
@@ -25,8 +26,9 @@ pub async fn ensure(client: &kube::Client, server: &str, authority: &str) -> Res
     api::apply(client, &place, &wanted, names::MANAGER, true).await.map(drop)
 }
 
-fn config_map(server: &str, authority: &str) -> Value {
-    let entry = Entry { cluster: "", user: "", context: "", server, authority };
+fn config_map(doors: &Doors, authority: &str) -> Value {
+    let (server, server_name) = (doors.off_cluster.as_str(), doors.server_name.as_deref());
+    let entry = Entry { cluster: "", user: "", context: "", server, server_name, authority };
     json!({
         "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,
         "metadata": {

@@ -41,8 +41,15 @@ pub async fn ensure(
     let doors = host.doors(plane).await?;
     let (cluster, user, name) = row.naming.of(&plane.name);
     let authority = host.serving_authority(plane).await?;
-    let entry =
-        |server| Entry { cluster: &cluster, user: &user, context: &name, server, authority: &authority };
+    let server_name = doors.server_name.as_deref();
+    let entry = |server| Entry {
+        cluster: &cluster,
+        user: &user,
+        context: &name,
+        server,
+        server_name,
+        authority: &authority,
+    };
     let mut wishes = vec![Wish { key: row.key, entry: entry(&doors.off_cluster), subject: ADMIN }];
     if !row.in_cluster_key.is_empty() {
         wishes.push(Wish { key: row.in_cluster_key, entry: entry(&doors.in_cluster), subject: ADMIN });

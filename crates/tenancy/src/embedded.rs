@@ -304,13 +304,16 @@ impl Host for Embedded {
 
     async fn doors(&self, plane: &Plane) -> Result<Doors, HostError> {
         let Settings { domain, external_port, .. } = &self.settings;
-        let door = if self.resolvable {
-            format!("https://{}.{domain}:{external_port}", plane.name)
+        let name = format!("{}.{domain}", plane.name);
+        let (door, server_name) = if self.resolvable {
+            (format!("https://{name}:{external_port}"), None)
         } else {
-            format!("{}/control-planes/{}", self.hosting_door(), plane.name)
+            // Some clients leave the path out where somebody gives them a whole one, as `kubectl get --raw` does. The name in
+            // the handshake is enough then; those that do not say it have the path.
+            (format!("{}/control-planes/{}", self.hosting_door(), plane.name), Some(name))
         };
         // There is no cluster to be inside of: what is on this machine uses the same door.
-        Ok(Doors { in_cluster: door.clone(), off_cluster: door })
+        Ok(Doors { in_cluster: door.clone(), off_cluster: door, server_name })
     }
 
     async fn serving_authority(&self, _: &Plane) -> Result<String, HostError> {

@@ -39,6 +39,8 @@ impl Settings {
 pub struct Doors {
     pub off_cluster: String,
     pub in_cluster: String,
+    /// What clients say in the handshake, if that is not the host they ask.
+    pub server_name: Option<String>,
 }
 
 /// Who a client certificate is for.

@@ -13,6 +13,8 @@ pub struct Entry<'a> {
     pub user: &'a str,
     pub context: &'a str,
     pub server: &'a str,
+    /// What is said in the handshake, if that is not the host of the server.
+    pub server_name: Option<&'a str>,
     /// PEM; empty leaves it to the client whom to trust.
     pub authority: &'a str,
 }
@@ -25,6 +27,9 @@ pub enum Credential<'a> {
 impl Entry<'_> {
     fn cluster(&self) -> Value {
         let mut cluster = json!({"server": self.server});
+        if let Some(name) = self.server_name {
+            cluster["tls-server-name"] = name.into();
+        }
         if !self.authority.is_empty() {
             cluster["certificate-authority-data"] = STANDARD.encode(self.authority).into();
         }
@@ -97,12 +102,14 @@ mod tests {
             user: "a-admin",
             context: "a",
             server: "https://h:1/x",
+            server_name: None,
             authority: "CA",
         };
         let text = entry.write(&Credential::Token("t"));
         assert_eq!(entry.user_in(text.as_bytes()), Some(json!({"token": "t"})));
         for other in [
             Entry { server: "https://h:2/x", ..entry.clone() },
+            Entry { server_name: Some("x.h"), ..entry.clone() },
             Entry { authority: "other", ..entry.clone() },
             Entry { context: "b", ..entry.clone() },
             Entry { user: "b", ..entry.clone() },

@@ -345,9 +345,9 @@ impl Operator {
         let host = self.host.as_ref();
         if row.cluster_info {
             let inside = host.client(plane).await.map_err(Error::failed)?;
-            let door = host.doors(plane).await.map_err(Error::failed)?.off_cluster;
+            let doors = host.doors(plane).await.map_err(Error::failed)?;
             let authority = host.serving_authority(plane).await.map_err(Error::failed)?;
-            crate::cluster_info::ensure(&inside, &door, &authority).await?;
+            crate::cluster_info::ensure(&inside, &doors, &authority).await?;
         }
         if plane.spec.r#type == Type::Ocm {
             crate::hub::ensure(&host.client(plane).await.map_err(Error::failed)?).await?;

@@ -172,7 +172,9 @@ impl World {
         // A client without a name for the handshake, which puts one into the request.
         let by_host = Door { server_name: None, ..self.by_name(name) };
         let by_path = Door { server_name: Some("localhost".to_owned()), ..self.by_path(name) };
-        let mut doors = vec![self.by_name(name), self.by_path(name), by_host, by_path];
+        // One that says it in both ways, as our kubeconfigs have it.
+        let both = Door { server_name: self.by_name(name).server_name, ..self.by_path(name) };
+        let mut doors = vec![self.by_name(name), self.by_path(name), by_host, by_path, both];
         if name == "host" {
             doors.push(Door { prefix: String::new(), ..self.by_path(name) });
         }

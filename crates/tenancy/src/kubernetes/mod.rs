@@ -363,7 +363,8 @@ impl Host for Kubernetes {
             Type::K3s => ".svc",
             _ => ".svc.cluster.local",
         };
-        Ok(Doors { off_cluster, in_cluster: format!("https://{service}.{namespace}{end}") })
+        let in_cluster = format!("https://{service}.{namespace}{end}");
+        Ok(Doors { off_cluster, in_cluster, server_name: None })
     }
 
     async fn serving_authority(&self, plane: &Plane) -> Result<String, HostError> {

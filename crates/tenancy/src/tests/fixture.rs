@@ -39,7 +39,8 @@ async fn open(directory: &Path) -> (Arc<dyn Store>, Arc<Engine>, CancellationTok
     let store: Arc<dyn Store> = Arc::new(Embedded::open(directory, Default::default()).unwrap());
     let (now, hour) = (jiff::Timestamp::now(), Duration::from_secs(3_600));
     let authority = Authority::generate("serving", now, hour).unwrap();
-    let issued = authority.issue_server(&["localhost"], &[[127, 0, 0, 1].into()], now, hour).unwrap();
+    let names = ["localhost".to_owned(), format!("*.{}", settings().domain)];
+    let issued = authority.issue_server(&names, &[[127, 0, 0, 1].into()], now, hour).unwrap();
     let certificate = ServingCertificate::from_pem(&issued.certificate, issued.key.expose()).unwrap();
     let doors = Doors { domain: settings().domain, hosting: "host".into() };
     let options = listener::Options { doors, max_connections: 1_000 };
