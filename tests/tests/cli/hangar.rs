@@ -104,6 +104,38 @@ fn a_day_with_control_planes() {
     desk.kubectl("get namespace cp1-system").refused("not found");
 }
 
+/// kubectl leaves out the path of the server where it is given a whole one.
+#[test]
+fn whole_paths_are_asked_of_the_control_plane() {
+    let server = Server::start();
+    let desk = Desk::beside(&server);
+    desk.hangar("create shared").ok();
+    desk.hangar("create apart --isolation process").ok();
+    for context in ["shared", "apart"] {
+        desk.kubectl(&format!("--context {context} create namespace of-{context}")).ok();
+        let file = desk.home.path().join("namespace.json");
+        for kubectl in Kubectl::all() {
+            let run = |line: &str| {
+                let mut command = Command::new(&kubectl.path);
+                command.args(["--context", context]).args(line.split_whitespace());
+                command.env("KUBECONFIG", &desk.kubeconfig).env("HOME", desk.home.path());
+                finished(command).ok()
+            };
+            let found: Value =
+                serde_json::from_str(&run(&format!("get --raw /api/v1/namespaces/of-{context}"))).unwrap();
+            assert_eq!(found["metadata"]["name"], format!("of-{context}"), "{}", kubectl.version);
+            let whole = format!("get --raw /control-planes/{context}/api/v1/namespaces/of-{context}");
+            assert_eq!(serde_json::from_str::<Value>(&run(&whole)).unwrap(), found, "{}", kubectl.version);
+            let name = format!("by-{}", kubectl.version).replace('.', "-");
+            std::fs::write(&file, json!({"metadata": {"name": name}}).to_string()).unwrap();
+            run(&format!("create --raw /api/v1/namespaces -f {}", file.display()));
+            assert_eq!(run(&format!("get namespace {name} -o name")), format!("namespace/{name}\n"));
+        }
+    }
+    let other = desk.kubectl("--context shared get --raw /control-planes/apart/api/v1/namespaces");
+    assert!(other.code == 1 && !other.out.contains("of-apart"), "{other:?}");
+}
+
 #[test]
 fn what_is_refused_changes_nothing() {
     let server = Server::start();
@@ -122,6 +154,7 @@ fn what_is_refused_changes_nothing() {
         ("create Upper", "\"Upper\" cannot be the name of a control plane"),
         ("create a.b", "\"a.b\" cannot be the name of a control plane"),
         ("create x --type nonsense", "unknown control plane type: nonsense"),
+        ("create x --type external", "unknown control plane type: external"),
         ("create x --backend-type nonsense", "unknown backend type: nonsense"),
         ("create x -p hook -e novalue", "unexpected expression \"novalue\". Must be in the form 'key=value'"),
         ("create", "required"),
