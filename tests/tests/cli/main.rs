@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "how long it took is said")]
 
 mod beyond;
+mod engines;
 mod hangar;
 mod kflex;
 mod rows;

@@ -42,7 +42,8 @@ fn installs(program: &str, workloads: &[&str], expected: &[&str]) {
     std::fs::copy(&cluster.plane.kubeconfig, &kubeconfig).unwrap();
     std::os::unix::fs::symlink(binary(), &called).unwrap();
     let mut command = Command::new(&called);
-    command.arg("--kubeconfig").arg(&kubeconfig).args(["init", "-d", "planes.example.com", "-p", "443"]);
+    command.arg("--kubeconfig").arg(&kubeconfig);
+    command.args(["init", "-d", "planes.example.com", "-p", "443", "-n", "mine-control-plane"]);
     command.env("HOME", cluster.dir.path()).env_remove("KUBECONFIG");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     for workload in workloads {
@@ -56,10 +57,11 @@ fn installs(program: &str, workloads: &[&str], expected: &[&str]) {
     let said: Vec<&str> = out.lines().map(|line| line.trim_start_matches(['✔', ' '])).collect();
     assert_eq!(said, expected);
     let config = cluster.get(&format!("{SYSTEM}/configmaps/kubeflex-config"));
-    assert_eq!(
-        (&config["data"]["domain"], &config["data"]["externalPort"]),
-        (&json!("planes.example.com"), &json!("443"))
-    );
+    let said = json!({
+        "domain": "planes.example.com", "externalPort": "443", "hostContainer": "mine-control-plane",
+        "isOpenShift": "false",
+    });
+    assert_eq!(config["data"], said);
     let written = std::fs::read_to_string(&kubeconfig).unwrap();
     assert!(written.contains("hosting-cluster-ctx-name"), "{written}");
     // Once is enough.
