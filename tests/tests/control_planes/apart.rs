@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use end_to_end::{Client, Server};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{CONFIG_MAPS, admin, collections, config_map, create, delete, everything, inside};
 
@@ -115,7 +115,9 @@ fn two_with_identical_contents_cannot_reach_each_other() {
         ] {
             let body = config_map("mine", "overwritten").to_string();
             let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-            let answer = client.send(method, &inside(other, path), Some(kind), body.as_bytes());
+            // Who is answered before all was read is not asked again on that connection.
+            let once = client.with("Connection", "close");
+            let answer = once.send(method, &inside(other, path), Some(kind), body.as_bytes());
             assert_eq!(answer.code, 401, "{own}: {method} {path} at {other}");
         }
     }
@@ -151,14 +153,45 @@ fn two_with_identical_contents_cannot_reach_each_other() {
 
 #[test]
 fn nothing_of_a_deleted_one_can_be_read() {
+    nothing_is_left_of(&json!({"type": "k8s"}));
+}
+
+#[test]
+fn nothing_of_a_deleted_one_with_a_database_of_its_own_can_be_read() {
+    nothing_is_left_of(&json!({"type": "k8s", "backend": "dedicated"}));
+}
+
+#[test]
+fn nothing_of_a_deleted_one_with_a_process_of_its_own_can_be_read() {
+    nothing_is_left_of(&json!({"type": "k8s", "isolation": "process"}));
+}
+
+fn nothing_is_left_of(spec: &Value) {
     const WORD: &str = "quintessence";
-    let mut server = Server::start();
-    create(&server, "cp", &json!({"type": "k8s"}));
+    let audit = |dir: &std::path::Path| vec!["--audit-log".into(), dir.join("audit").display().to_string()];
+    let mut server = Server::start_with(audit);
+    create(&server, "cp", spec);
     let old = admin(&server, "cp");
     old.post(&inside("cp", CONFIG_MAPS), &config_map(WORD, WORD)).ok();
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"word": WORD}});
     old.post(&inside("cp", "/api/v1/namespaces/default/secrets"), &secret).ok();
     old.post(&inside("cp", "/api/v1/namespaces"), &json!({"metadata": {"name": WORD}})).ok();
+    let kind = json!({
+        "metadata": {"name": format!("{WORD}s.example.com")},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"kind": "Quintessence", "plural": format!("{WORD}s")},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "description": WORD,
+            }}}],
+        },
+    });
+    old.post(&inside("cp", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"), &kind).ok();
+    let documents =
+        ["/openapi/v2", "/openapi/v3", "/openapi/v3/apis/example.com/v1", "/apis", "/apis/example.com/v1"];
+    for document in documents {
+        assert_eq!(old.get(&inside("cp", document)).code, 200, "{document}");
+    }
     let list = old.get(&inside("cp", &format!("{CONFIG_MAPS}?limit=1"))).ok();
     let (version, next) = (
         list["metadata"]["resourceVersion"].as_str().unwrap().to_owned(),
@@ -171,18 +204,20 @@ fn nothing_of_a_deleted_one_can_be_read() {
         last.iter().all(|event| event["type"] == "ERROR"),
         "a watch ends, and tells nothing more: {last:?}"
     );
-    for path in ["", CONFIG_MAPS, "/api/v1/namespaces", "/version", "/readyz"] {
+    let tried = ["", CONFIG_MAPS, "/api/v1/namespaces", "/version", "/readyz", "/metrics", "/api"];
+    for path in tried.into_iter().chain(documents) {
         let answer = old.get(&inside("cp", path));
         assert!(matches!(answer.code, 401 | 403 | 404), "{path}: {}", answer.code);
     }
     let host = server.client();
-    for path in ["usage", "export", &format!("export?revision={version}"), "diff/host"] {
+    for path in ["usage", "export", &format!("export?revision={version}"), "diff/host", "audit"] {
         assert_eq!(host.get(&format!("/hangar/v1/control-planes/cp/{path}")).code, 404, "{path}");
     }
     // Events too.
     let hosts = |server: &Server| {
         let client = server.client();
-        for path in collections(&client, "") {
+        let others = ["/metrics", "/openapi/v2", "/openapi/v3", "/apis", "/hangar/v1/control-planes"];
+        for path in collections(&client, "").into_iter().chain(others.map(str::to_owned)) {
             assert!(!client.get(&path).text().contains(WORD), "{path} of the hosting control plane");
         }
     };
@@ -193,11 +228,16 @@ fn nothing_of_a_deleted_one_can_be_read() {
         if restart {
             server.restart();
         }
-        create(&server, "cp", &json!({"type": "k8s"}));
+        create(&server, "cp", spec);
         let new = admin(&server, "cp");
         for (key, object) in everything(&new, "cp") {
             assert!(!object.to_string().contains(WORD), "{key}");
         }
+        for document in documents.into_iter().chain(["/metrics"]) {
+            assert!(!new.get(&inside("cp", document)).text().contains(WORD), "{document}");
+        }
+        let told = server.client().get("/hangar/v1/control-planes/cp/audit");
+        assert!(told.code == 200 && !told.text().contains(WORD), "{}", told.text());
         assert_eq!(old.get(&inside("cp", CONFIG_MAPS)).code, 401, "the old kubeconfig is nobody's");
         let continued = new.get(&inside("cp", &format!("{CONFIG_MAPS}?limit=1&continue={next}")));
         assert!(continued.code >= 400 && !continued.text().contains(WORD), "{}", continued.text());
