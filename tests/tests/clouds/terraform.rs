@@ -96,6 +96,18 @@ fn what_kubeform_refuses() {
     assert!(!notes.join("note-hello").exists());
 }
 
+/// What looks after such control planes begins with the first of them.
+#[test]
+fn a_control_plane_with_a_database_of_its_own_has_resources_too() {
+    let (server, _, notes) = with_notes();
+    let own = ControlPlane::create_as(&server, "own", &json!({"type": "k8s", "backend": "dedicated"}));
+    let provider = format!("--from-literal=provider={}", json!({"directory": notes}));
+    good(&own, &["create", "secret", "generic", "memo-provider-secret", &provider], "");
+    good(&own, &["create", "-f", "-"], &note("one", "hello", "world").to_string());
+    current(&own, "one");
+    assert_eq!(std::fs::read_to_string(notes.join("note-hello")).unwrap(), "world");
+}
+
 #[test]
 fn providers_end_with_a_server_that_is_killed() {
     let (mut server, plane, _) = with_notes();
