@@ -54,10 +54,7 @@ struct Archive {
 
 impl Mirror {
     pub fn network(url: &str) -> Result<Mirror, SourceError> {
-        let secure = url.starts_with("https://");
-        let local =
-            ["http://127.0.0.1", "http://localhost", "http://[::1]"].iter().any(|own| url.starts_with(own));
-        if !secure && !local {
+        if !web::is_safe(url) {
             return Err(SourceError::Unreadable { what: url.into(), reason: "a mirror needs https".into() });
         }
         Ok(Mirror::Network(if url.ends_with('/') { url.to_owned() } else { format!("{url}/") }))
@@ -249,12 +246,15 @@ async fn get_json<T: serde::de::DeserializeOwned>(
     serde_json::from_slice(&bytes).map_err(|error| unreadable(&url, &error))
 }
 
-/// What is at a URL; nothing if there is nothing.
+/// What is at a URL; nothing if there is nothing. Wherever it leads, that is not open to others on the way.
 pub(crate) async fn get(url: &str, most: usize) -> Result<Option<Bytes>, SourceError> {
     let client = web::client().map_err(|error| unreadable(&url, error))?;
     let mut target = url.to_owned();
     let asked = async {
         for _ in 0..MOST_REDIRECTS {
+            if !web::is_safe(&target) {
+                return Err(unreadable(&target, &"only https is fetched from other machines"));
+            }
             let uri: http::Uri = target.parse().map_err(|error| unreadable(&target, &error))?;
             let answer = client.get(uri).await.map_err(|error| unreadable(&target, &error))?;
             match answer.status().as_u16() {

@@ -211,5 +211,13 @@ async fn over_the_network() {
     let other = Wanted { address: Address::parse("a/b").unwrap(), ..wanted("") };
     let error = from_mirror(&mirror, &other, mirrors.cache.path()).await.unwrap_err();
     assert!(matches!(error, SourceError::NoProvider { .. }), "{error}");
-    assert!(Mirror::network("http://example.com/").is_err());
+    for elsewhere in ["http://example.com/", "http://localhost.example.com/", "http://127.0.0.1@example.com/"]
+    {
+        assert!(Mirror::network(elsewhere).is_err(), "{elsewhere}");
+    }
+    // Nor does a mirror lead there.
+    let archives = serde_json::json!({platform(): {"url": "http://localhost.example.com/a.zip"}});
+    std::fs::write(root.join("0.9.0.json"), serde_json::json!({"archives": archives}).to_string()).unwrap();
+    let error = from_mirror(&mirror, &wanted("0.9.0"), mirrors.cache.path()).await.unwrap_err().to_string();
+    assert!(error.contains("only https is fetched from other machines"), "{error}");
 }
