@@ -22,9 +22,14 @@ const PYTHON: [(&str, &[&str]); 3] = [
     ("emulators", &["moto[server]==5.2.1", "ministack==1.5.33"]),
     ("provider-venv", &["tf==1.2.0", "pg8000==1.31.6", "grpcio-tools==1.71.2"]),
 ];
-/// Debian's packages, and what is wanted of them: the oldest kubectl that must work, and an etcd to store in.
-const DEBIAN_PROGRAMS: [(&str, &str); 2] =
-    [("kubernetes-client", "usr/bin/kubectl"), ("etcd-server", "usr/bin/etcd")];
+/// Debian's packages, and what is wanted of them: the oldest kubectl that must work, an etcd to store in, and an sshd to
+/// fetch modules from, with a library that it needs.
+const DEBIAN_PROGRAMS: [(&str, &str); 4] = [
+    ("kubernetes-client", "usr/bin/kubectl"),
+    ("etcd-server", "usr/bin/etcd"),
+    ("openssh-server", "usr/sbin/sshd"),
+    ("libwrap0", "usr/lib"),
+];
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let tools = tools_dir()?;

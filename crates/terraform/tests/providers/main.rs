@@ -21,6 +21,7 @@ mod postgres;
 mod repositories;
 mod saying;
 mod shelf;
+mod ssh;
 mod steps;
 mod sweep;
 mod world;

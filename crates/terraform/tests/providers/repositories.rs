@@ -29,7 +29,7 @@ fn git(at: &Path, arguments: &[&str]) {
 
 /// A bare repository below the directory of modules, with a tag `v1` and a branch `main` that is further on. The module is
 /// in a directory of it and calls one beside it.
-fn repository(plane: &Plane) -> PathBuf {
+pub fn repository(plane: &Plane) -> PathBuf {
     let modules = plane.world.cloud.path().join("modules");
     let work = plane.world.cloud.path().join("work");
     std::fs::create_dir_all(work.join("part")).unwrap();
@@ -91,14 +91,14 @@ async fn serve(directory: PathBuf) -> String {
     format!("http://{address}")
 }
 
-fn module(git: Json) -> Json {
+pub fn module(git: Json) -> Json {
     json!({
         "apiVersion": "tf.kubeform.com/v1alpha1", "kind": "Module", "metadata": {"name": "net"},
         "spec": {"moduleRef": {"git": git}, "providerRef": {"name": "shelf"}},
     })
 }
 
-fn names(plane: &Plane) -> Vec<String> {
+pub fn names(plane: &Plane) -> Vec<String> {
     plane.world.things().iter().map(|thing| thing["name"].as_str().unwrap().to_owned()).collect()
 }
 

@@ -17,6 +17,7 @@ use tokio::process::Command;
 use super::{Held, archive, inside};
 use crate::driver::failures;
 use crate::plugin::process::{INHERITED, PrivateDirectory, kill_group, private_directory};
+use crate::web;
 
 /// For each call of git.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -120,10 +121,9 @@ impl Repository {
         if is_short(url) || url.starts_with("ssh://") {
             return plain_host.then(|| (url.to_owned(), "ssh")).ok_or_else(|| misunderstood(url));
         }
-        let own = matches!(host, "localhost" | "127.0.0.1");
         let scheme = match url.split_once("://") {
             Some(("https", _)) => "https",
-            Some(("http", _)) if own => "http",
+            Some(("http", _)) if web::is_safe(url) => "http",
             Some(("http", _)) => return Err("repositories are fetched by https, ssh or file".into()),
             _ => return Err(misunderstood(url)),
         };
@@ -303,7 +303,9 @@ impl Git<'_> {
         let said = self.credentials.redact(String::from_utf8_lossy(&said).into_owned());
         let said: String =
             said.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
-        let said: String = said.chars().take(LONGEST_REASON).collect();
+        // What it gave up for comes last: before it there may be a banner of ssh's about a key that it does not know.
+        let skipped = said.chars().count().saturating_sub(LONGEST_REASON);
+        let said: String = said.chars().skip(skipped).collect();
         Err(if said.is_empty() { format!("git ended ({status})") } else { said })
     }
 }
