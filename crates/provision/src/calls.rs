@@ -82,17 +82,54 @@ impl Calls {
             let message = format!("{operation} waits: too many calls to this account already");
             return Err(Failure::new(Class::Waiting(wait), "RateLimited", message));
         }
-        self.metrics.called(&self.service, purpose, operation);
-        let result = call.await;
-        match &result {
-            Err(failure) => {
-                self.metrics.failed(&self.service, operation, failure);
-                if failure.class == Class::Throttled {
-                    self.bucket.refused();
-                }
-            }
-            Ok(_) => self.bucket.accepted(),
+        let result = self.make_local(purpose, operation, call).await;
+        if result.is_ok() {
+            self.bucket.accepted();
         }
         result
+    }
+
+    /// Makes one call that asks nothing of the account, since it is answered on this machine: it waits for nobody. If the
+    /// cloud complains of it all the same, that counts.
+    pub async fn make_local<T>(
+        &self,
+        purpose: OperationType,
+        operation: &str,
+        call: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        self.metrics.called(&self.service, purpose, operation);
+        let result = call.await;
+        if let Err(failure) = &result {
+            self.metrics.failed(&self.service, operation, failure);
+            if failure.class == Class::Throttled {
+                self.bucket.refused();
+            }
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Pace;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_answered_here_takes_nothing_of_the_account() {
+        let bucket = Arc::new(Bucket::new(Pace { per_second: 10.0, burst: 1.0 }));
+        let calls = Calls::new(bucket.clone(), Arc::default(), "cloud");
+        let fine = || async { Ok::<_, Failure>(()) };
+        let began = tokio::time::Instant::now();
+        for _ in 0..10 {
+            calls.make_local(OperationType::ReadOne, "Check", fine()).await.unwrap();
+        }
+        calls.make(OperationType::ReadOne, "Get", fine()).await.unwrap();
+        assert!(began.elapsed().is_zero());
+        calls.make(OperationType::ReadOne, "Get", fine()).await.unwrap();
+        assert_eq!(began.elapsed().as_millis() / 10, 10);
+        // A cloud that is asked all the same, and says that it is too much, is believed.
+        let refused = async { Err::<(), _>(Failure::new(Class::Throttled, "", "slow down")) };
+        calls.make_local(OperationType::ReadOne, "Check", refused).await.unwrap_err();
+        assert_eq!(bucket.pace(), 5.0);
     }
 }

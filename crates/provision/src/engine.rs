@@ -7,17 +7,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use auth::user::{MASTERS, UserInfo};
+use jiff::Timestamp;
 use objects::selector::labels::Selector;
 use objects::{CompactString, Value, meta};
 use quick_cache::sync::Cache;
 use runtime::{Change, Context, Controller, Error, Event, Fleet, Key, Kinds, Next, Request, Triggers};
 
 use crate::applied::Applied;
+use crate::calls::Calls;
 use crate::driver::Driver;
 use crate::events::Recorder;
 use crate::failure::Failure;
 use crate::intent;
-use crate::limits::Limits;
+use crate::limits::{LimitKey, Limits};
 use crate::metrics::Metrics;
 use crate::pass::Pass;
 use crate::pass::order::Referring;
@@ -134,6 +136,16 @@ impl<D: Driver> Engine<D> {
         let (dependants, seen) = (Dependants::default(), Cache::new(SEEN));
         let (referring, events) = (Cache::new(REFERRING), Recorder::default());
         Engine(Arc::new(Shared { driver, settings, limits, metrics, events, dependants, referring, seen }))
+    }
+
+    /// The way to a cloud for what is no object of the engine's: at the pace, and in the metrics, of those that are.
+    pub fn calls(&self, limit: &LimitKey, service: &str) -> Calls {
+        Calls::new(self.0.limits.bucket(limit), self.0.metrics.clone(), service)
+    }
+
+    /// Tells on any object what the cloud warned of. No secrets.
+    pub async fn warn(&self, client: &kube::Client, about: &Value, message: &str, now: Timestamp) {
+        self.0.events.warn(client, about, message, now).await;
     }
 
     pub fn driver(&self) -> &Arc<D> {

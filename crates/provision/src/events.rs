@@ -65,9 +65,17 @@ fn identity(about: &Value, severity: Severity, reason: &str, message: &str) -> u
 
 impl Recorder {
     /// Whether an event still tells it: for what does not happen but goes on, and is found at every look.
-    pub fn tells(&self, about: &Value, severity: Severity, reason: &str, message: &str) -> bool {
+    fn tells(&self, about: &Value, severity: Severity, reason: &str, message: &str) -> bool {
         let told = self.told.get(&identity(about, severity, reason, message));
         told.is_some_and(|told| told.at.elapsed() < STANDING)
+    }
+
+    /// What a cloud warns of. It does so at every look: once is enough.
+    pub async fn warn(&self, client: &kube::Client, about: &Value, message: &str, now: Timestamp) {
+        const REASON: &str = "ProviderWarning";
+        if !self.tells(about, Severity::Warning, REASON, message) {
+            self.record(client, about, Severity::Warning, REASON, message, now).await;
+        }
     }
 
     /// Events are for people to read: one that cannot be written is no failure.

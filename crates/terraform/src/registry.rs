@@ -165,16 +165,12 @@ impl Registry {
         self.table.load().providers.get(name).filter(|served| served.program.is_some()).cloned()
     }
 
-    /// A provider that can be used and has a type, of resources or of data: the one of this name, or else the first.
-    pub fn of_type(&self, type_name: &str, is_data: bool, name: &str) -> Option<Arc<Served>> {
+    /// A provider that can be used and has what is wanted: the one of this name, or else the first.
+    pub fn having(&self, name: &str, has: impl Fn(&Served) -> bool) -> Option<Arc<Served>> {
         let table = self.table.load();
-        let has = |served: &&Arc<Served>| match is_data {
-            _ if served.program.is_none() => false,
-            true => served.catalogue.has_data_source(type_name),
-            false => served.catalogue.has_resource(type_name),
-        };
-        let named = table.providers.get(name).filter(has);
-        named.or_else(|| table.providers.values().find(has)).cloned()
+        let fits = |served: &&Arc<Served>| served.program.is_some() && has(served);
+        let named = table.providers.get(name).filter(fits);
+        named.or_else(|| table.providers.values().find(fits)).cloned()
     }
 
     pub fn kind(&self, resource: &str) -> Option<Arc<ServedKind>> {

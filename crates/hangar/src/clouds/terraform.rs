@@ -151,7 +151,7 @@ impl Cloud for Resources {
         object: &Value,
     ) -> Result<Vec<Part>, Failure> {
         match Modules::knows(object) {
-            true => self.1.plan(&self.0, fleet, control_plane, object).await,
+            true => self.1.plan(fleet, control_plane, object).await,
             false => Ok(vec![(String::new(), self.plan(fleet, control_plane, object).await?)]),
         }
     }
@@ -198,7 +198,7 @@ impl Serving {
     }
 
     fn modules(&self) -> Modules {
-        Modules::new(self.registry.clone(), self.pool.clone(), self.wanted.modules.clone())
+        Modules::new(self.clouds.clone(), self.wanted.modules.clone())
     }
 
     fn providers(&self, tells: bool) -> Providers {

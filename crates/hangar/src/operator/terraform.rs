@@ -74,7 +74,7 @@ pub async fn start(
         fleets: vec![fleet.clone()],
         tells: true,
     };
-    let modules = Modules::new(registry.clone(), pool.clone(), options.terraform_module_dir.clone());
+    let modules = Modules::new(engine.clone(), options.terraform_module_dir.clone());
     let controllers: Vec<Box<dyn Controller>> =
         vec![Box::new(engine), Box::new(following), Box::new(modules)];
     let runtime = Runtime::new(fleet, controllers, Options::default());

@@ -25,14 +25,12 @@ impl<D: Driver> Pass<'_, D> {
         }
     }
 
-    /// What the cloud warned of in this pass. It does so at every look: once is enough.
+    /// What the cloud warned of in this pass.
     pub(super) async fn tell_warnings(&self) {
-        const REASON: &str = "ProviderWarning";
+        let Some(client) = self.client else { return };
         for warning in self.calls.iter().flat_map(Calls::take_warnings) {
             let warning = self.secrets.redact(&warning);
-            if !self.engine.events.tells(&self.object, Severity::Warning, REASON, &warning) {
-                self.event(Severity::Warning, REASON, &warning).await;
-            }
+            self.engine.events.warn(client, &self.object, &warning, self.now).await;
         }
     }
 

@@ -26,7 +26,7 @@ pub async fn measure(pool: &Pool, cloud: &Path) {
     let mut state = applied.state.unwrap();
     let (began, before) = (Instant::now(), cpu());
     for _ in 0..LOOKS {
-        state = lease.read(kind, &state).await.unwrap().state.unwrap();
+        state = lease.read(kind, &state).await.unwrap().answer.unwrap();
         let config = shape::desired(&schema.block, &object).unwrap();
         let proposed = change::proposed(&schema.block, &state.value, &config);
         let planned = lease.plan(kind, &state, &proposed, &config).await.unwrap();

@@ -1,4 +1,4 @@
-//! What the provider does: one resource type, `shelf_thing`, and one data source.
+//! What the provider does: one resource type, `shelf_thing` (and more that are alike), and one data source.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use terraform::protocol::messages as wire;
 use terraform::value::{Fields, Type, Value};
 
 use super::serve::Reply;
-use super::{Shelf, identity};
+use super::{Shelf, beside, identity};
 
 const ERROR: i32 = 1;
 const WARNING: i32 = 2;
@@ -92,6 +92,8 @@ fn schema() -> wire::GetProviderSchemaResponse {
             encode(0, block(&[("count", r#""number""#, "c")], vec![])),
         )]
         .into(),
+        server_capabilities: Some(beside::capabilities()),
+        functions: beside::functions(),
         ..Default::default()
     }
 }
@@ -117,7 +119,7 @@ pub fn thing_type() -> Type {
     Type::object(all)
 }
 
-fn error(summary: &str, attribute: &[&str]) -> wire::Diagnostic {
+pub fn error(summary: &str, attribute: &[&str]) -> wire::Diagnostic {
     let step = |name: &&str| wire::Step {
         selector: Some(match name.parse() {
             Ok(index) => wire::Selector::ElementKeyInt(index),
@@ -197,7 +199,7 @@ pub fn answer(shelf: &Shelf, method: &str, body: &[u8], fault: Option<&str>) -> 
             match Value::from_state_json(&json, &ty) {
                 Ok(state) => reply(&wire::UpgradeResponse {
                     upgraded_state: dynamic(&state, &ty),
-                    diagnostics: vec![],
+                    diagnostics: warnings(fault, "upgraded", &state),
                 }),
                 Err(problem) => reply(&wire::UpgradeResponse {
                     upgraded_state: None,
@@ -236,7 +238,7 @@ pub fn answer(shelf: &Shelf, method: &str, body: &[u8], fault: Option<&str>) -> 
                         identity: identity::of(&state),
                     }],
                     deferred: deferred(fault),
-                    ..Default::default()
+                    diagnostics: warnings(fault, "imported", &state),
                 }),
                 None => reply(&wire::ImportResponse {
                     diagnostics: vec![error("there is no thing with this id", &[])],
@@ -248,8 +250,15 @@ pub fn answer(shelf: &Shelf, method: &str, body: &[u8], fault: Option<&str>) -> 
             let count = Things::of(shelf).count();
             let ty = Type::object([("count".to_owned(), Type::Number)]);
             let state = Value::Fields([("count".to_owned(), Value::number(count as i64))].into());
-            reply(&wire::ReadDataResponse { state: dynamic(&state, &ty), ..Default::default() })
+            let diagnostics = warnings(fault, "counted", &Value::Null);
+            reply(&wire::ReadDataResponse { state: dynamic(&state, &ty), diagnostics, deferred: None })
         }
+        "CallFunction" => beside::call(&wire::CallFunctionRequest::decode(body).unwrap()),
+        "MoveResourceState" => {
+            let request = wire::MoveRequest::decode(body).unwrap();
+            beside::moved(&request, &ty, warnings(fault, "moved", &Value::Null))
+        }
+        "GenerateResourceConfig" => beside::written(&wire::GenerateConfigRequest::decode(body).unwrap(), &ty),
         "ValidateDataSourceConfig" => reply(&wire::DiagnosticsResponse::default()),
         "Stop" => reply(&wire::StopResponse::default()),
         _ => Reply::Failure(12, format!("unknown method {method}")),

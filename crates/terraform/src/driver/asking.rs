@@ -14,7 +14,9 @@ use crate::backend::file::Instance;
 use crate::change::{self, Difference};
 use crate::diagnostic::Path;
 use crate::dialect::{IMPORT_ID, IMPORT_IDENTITY, IMPORT_STATE};
-use crate::plugin::{ImportBy, Planned, PluginError, Reading, State};
+use crate::plugin::{ImportBy, Planned, PluginError, Source, State, Told};
+use crate::protocol::Call;
+use crate::registry::Served;
 use crate::schema::Block;
 use crate::shape;
 use crate::value::Value;
@@ -36,16 +38,16 @@ impl Terraform {
         Secrets::read(subject.reader, subject.object, &subject.connection.type_name).await
     }
 
-    /// A call of the provider: limited, counted, and judged.
+    /// A call of the provider: limited if it reaches the cloud, counted, and judged.
     pub(super) async fn call<T>(
         subject: &Looking<'_>,
         purpose: OperationType,
-        name: &str,
+        which: Call,
         secrets: &Secrets,
         call: impl Future<Output = Result<T, PluginError>>,
     ) -> Result<T, Failure> {
         let connection = subject.connection;
-        let changing = name == "ApplyResourceChange";
+        let changing = which == Call::ApplyResourceChange;
         let called = async {
             let answer = connection.lease.judge(call.await);
             if answer.is_ok() {
@@ -53,8 +55,23 @@ impl Terraform {
             }
             answer.map_err(|error| failures::failure(error, Some(&connection.schema.block), changing))
         };
-        let answer = subject.calls.make(purpose, name, called).await;
+        let answer = match which.reaches_the_cloud() {
+            true => subject.calls.make(purpose, which.name(), called).await,
+            false => subject.calls.make_local(purpose, which.name(), called).await,
+        };
         answer.map_err(|failure| connection.redact(failure, secrets))
+    }
+
+    /// The same of a call that only asks; what the provider warns of with its answer is told.
+    pub(super) async fn ask<T>(
+        subject: &Looking<'_>,
+        which: Call,
+        secrets: &Secrets,
+        call: impl Future<Output = Result<Told<T>, PluginError>>,
+    ) -> Result<T, Failure> {
+        let told = Self::call(subject, OperationType::ReadOne, which, secrets, call).await?;
+        subject.connection.warned(subject, &told.warnings, secrets);
+        Ok(told.answer)
     }
 
     /// The state that is known of the resource, kept here or by Kubeform or not at all yet; not looked at.
@@ -73,7 +90,7 @@ impl Terraform {
             self.keep(subject, &kept).await?;
         }
         if let Some(resource) = &kept.resource {
-            let state = Self::state_of(subject, secrets, resource).await?;
+            let state = self.state_of(subject, secrets, resource).await?;
             return Ok((kept, Some(state)));
         }
         if kept.creating.is_some() {
@@ -90,20 +107,73 @@ impl Terraform {
 
     /// A kept state as the provider knows it today.
     pub(super) async fn state_of(
+        &self,
         subject: &Looking<'_>,
         secrets: &Secrets,
         resource: &KeptResource,
     ) -> Result<State, Failure> {
         let connection = subject.connection;
+        if resource.type_name != connection.type_name {
+            return self.moved(subject, secrets, resource).await;
+        }
         let identity = Self::identity_of(subject, secrets, resource).await?;
         if let Some(state) = resource.state(&connection.schema, connection.identity()) {
             return Ok(State { identity, ..state });
         }
         let (version, json) = (resource.schema_version, resource.attributes.clone());
         let upgrade = connection.lease.upgrade(&connection.type_name, version, json.as_bytes());
-        let value =
-            Self::call(subject, OperationType::ReadOne, "UpgradeResourceState", secrets, upgrade).await?;
+        let value = Self::ask(subject, Call::UpgradeResourceState, secrets, upgrade).await?;
         Ok(State { value, private: resource.private_bytes(), identity })
+    }
+
+    /// A state that was kept as one of another type, as the provider makes it one of this. The resource is not touched.
+    async fn moved(
+        &self,
+        subject: &Looking<'_>,
+        secrets: &Secrets,
+        resource: &KeptResource,
+    ) -> Result<State, Failure> {
+        let connection = subject.connection;
+        let (before, now) = (resource.type_name.as_str(), connection.type_name.as_str());
+        let impossible = || {
+            let message = format!(
+                "the resource is a {before}, and the provider makes no {now} of it; delete the object as a \
+                 {before}, and make another"
+            );
+            Failure::terminal(message).at("spec.type")
+        };
+        if !connection.lease.catalogue().capabilities.move_resource_state {
+            return Err(impossible());
+        }
+        let had = |served: &Served| served.catalogue.has_resource(before);
+        let provider = self.registry.having(&connection.provider.name, had);
+        let provider = provider.as_ref().unwrap_or(&connection.provider);
+        let source = Source {
+            provider: &provider.address,
+            type_name: before,
+            version: resource.schema_version,
+            json: &resource.attributes,
+            private: resource.private_bytes(),
+            identity: resource.identity.as_deref(),
+            identity_version: resource.identity_version,
+        };
+        let moved = connection.lease.move_state(&source, now);
+        let moved = Self::ask(subject, Call::MoveResourceState, secrets, moved).await;
+        moved.map_err(|failure| failure.at("spec.type"))?.ok_or_else(impossible)
+    }
+
+    /// What a user could have written to get a resource that is taken over as it is, if the provider can tell.
+    pub(super) async fn generated(
+        subject: &Looking<'_>,
+        secrets: &Secrets,
+        state: &State,
+    ) -> Result<Option<Value>, Failure> {
+        let connection = subject.connection;
+        if !connection.lease.catalogue().capabilities.generate_resource_config {
+            return Ok(None);
+        }
+        let generated = connection.lease.generate_config(&connection.type_name, &state.value);
+        Self::ask(subject, Call::GenerateResourceConfig, secrets, generated).await.map(Some)
     }
 
     /// A kept identity, brought to the version that the provider knows today.
@@ -119,8 +189,7 @@ impl Terraform {
             return Ok(resource.identity(connection.identity()));
         };
         let upgrade = connection.lease.upgrade_identity(&connection.type_name, version, json.as_bytes());
-        let upgraded =
-            Self::call(subject, OperationType::ReadOne, "UpgradeResourceIdentity", secrets, upgrade).await;
+        let upgraded = Self::ask(subject, Call::UpgradeResourceIdentity, secrets, upgrade).await;
         // The provider gives it again when it looks.
         Ok(upgraded.unwrap_or_default())
     }
@@ -136,10 +205,9 @@ impl Terraform {
     ) -> Result<State, Failure> {
         let connection = subject.connection;
         let read = connection.lease.read(&connection.type_name, &state);
-        let read = Self::call(subject, OperationType::ReadOne, "ReadResource", secrets, read).await;
-        match read {
-            Ok(Reading { state: Some(found), .. }) => Ok(found),
-            Ok(_) => Ok(self.import(subject, secrets).await?.unwrap_or(state)),
+        match Self::ask(subject, Call::ReadResource, secrets, read).await {
+            Ok(Some(found)) => Ok(found),
+            Ok(None) => Ok(self.import(subject, secrets).await?.unwrap_or(state)),
             Err(failure) => self.import(subject, secrets).await?.ok_or(failure),
         }
     }
@@ -153,7 +221,7 @@ impl Terraform {
         let connection = subject.connection;
         let object = subject.object;
         if let Some(name) = meta::annotation(object, IMPORT_STATE) {
-            return Self::left_behind(subject, secrets, name).await.map(Some);
+            return self.left_behind(subject, secrets, name).await.map(Some);
         }
         let by = if let Some(text) = meta::annotation(object, IMPORT_IDENTITY) {
             let wrong = |why: String| Failure::terminal(format!("annotation {IMPORT_IDENTITY}: {why}"));
@@ -169,8 +237,7 @@ impl Terraform {
             }
         };
         let import = connection.lease.import(&connection.type_name, &by);
-        let found =
-            Self::call(subject, OperationType::ReadOne, "ImportResourceState", secrets, import).await?;
+        let found = Self::ask(subject, Call::ImportResourceState, secrets, import).await?;
         let found = found.into_iter().find(|found| found.type_name == connection.type_name);
         let found = found.ok_or_else(|| Failure::recoverable("the provider found nothing to import"))?;
         Ok(Some(found.state))
@@ -186,18 +253,17 @@ impl Terraform {
         let by = ImportBy::Identity(identity.clone());
         let import = async {
             match connection.lease.import(&connection.type_name, &by).await {
-                Err(PluginError::Refused(_) | PluginError::Unsupported { .. }) => Ok(Vec::new()),
+                Err(PluginError::Refused(_) | PluginError::Unsupported { .. }) => Ok(Told::nothing()),
                 answer => answer,
             }
         };
-        let found =
-            Self::call(subject, OperationType::ReadOne, "ImportResourceState", secrets, import).await?;
+        let found = Self::ask(subject, Call::ImportResourceState, secrets, import).await?;
         let found = found.into_iter().find(|found| found.type_name == connection.type_name);
         let Some(found) = found else { return Ok(Sight::Unclear) };
         // An import need not have looked.
         let read = connection.lease.read(&connection.type_name, &found.state);
-        let read = Self::call(subject, OperationType::ReadOne, "ReadResource", secrets, read).await?;
-        Ok(read.state.map_or(Sight::Nothing, Sight::There))
+        let read = Self::ask(subject, Call::ReadResource, secrets, read).await?;
+        Ok(read.map_or(Sight::Nothing, Sight::There))
     }
 
     /// The identity that a creation is going to give, if the provider knows it already, and if nothing has it yet.
@@ -218,7 +284,12 @@ impl Terraform {
     }
 
     /// What Terraform knew of a resource, from the Secret that the object names.
-    async fn left_behind(subject: &Looking<'_>, secrets: &Secrets, name: &str) -> Result<State, Failure> {
+    async fn left_behind(
+        &self,
+        subject: &Looking<'_>,
+        secrets: &Secrets,
+        name: &str,
+    ) -> Result<State, Failure> {
         let namespace = meta::namespace(subject.object);
         let wrong = |why: &str| {
             Failure::recoverable(format!("annotation {IMPORT_STATE}: Secret {namespace}/{name} {why}"))
@@ -231,7 +302,7 @@ impl Terraform {
         let resource = instance.and_then(|one| remote::kept_of(&subject.connection.type_name, &one));
         let resource =
             resource.ok_or_else(|| wrong("has no instance of a state under the key \"instance\""))?;
-        Self::state_of(subject, secrets, &resource).await
+        self.state_of(subject, secrets, &resource).await
     }
 
     /// What changed is kept, and the Secret of the object says what is secret of it.
@@ -315,7 +386,8 @@ impl Terraform {
 
     pub(super) fn observed(subject: &Looking<'_>, note: Note) -> Box<Observed<Note>> {
         let mut spec = telling::record_naming(subject, &note.state, &note.secrets).spec;
-        spec["resource"] = wanted::wishes(&subject.connection.schema.block, &note.state.value);
+        let id = note.state.value.field("id").as_str();
+        spec["resource"] = wanted::wishes(&subject.connection.schema.block, note.could_be_written(), id);
         let readiness = match note.kept.inconsistent.clone() {
             Some(message) => Readiness::NotReady { message, after: None },
             None => Readiness::Ready,

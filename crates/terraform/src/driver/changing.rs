@@ -7,6 +7,7 @@ use super::kept::Kept;
 use super::wanted::Secrets;
 use super::{Looking, Note, Terraform, outputs, telling};
 use crate::plugin::{Applied, Planned, State};
+use crate::protocol::Call;
 use crate::value::Value;
 
 impl Terraform {
@@ -115,8 +116,8 @@ impl Terraform {
         };
         if connection.lease.catalogue().capabilities.plan_destroy {
             let plan = connection.lease.plan(&connection.type_name, prior, &Value::Null, &Value::Null);
-            let asked =
-                Self::call(subject, OperationType::Delete, "PlanResourceChange", secrets, plan).await?;
+            let (purpose, call) = (OperationType::Delete, Call::PlanResourceChange);
+            let asked = Self::call(subject, purpose, call, secrets, plan).await?;
             connection.warned(subject, &asked.warnings, secrets);
             planned.private = asked.private;
         }
@@ -134,10 +135,9 @@ impl Terraform {
     ) -> Result<(), Failure> {
         let Some(deposed) = &kept.deposed else { return Ok(()) };
         let connection = subject.connection;
-        let state = Self::state_of(subject, secrets, deposed).await?;
+        let state = self.state_of(subject, secrets, deposed).await?;
         let read = connection.lease.read(&connection.type_name, &state);
-        let read = Self::call(subject, OperationType::ReadOne, "ReadResource", secrets, read).await?;
-        if let Some(state) = read.state {
+        if let Some(state) = Self::ask(subject, Call::ReadResource, secrets, read).await? {
             self.destroy(subject, &state, secrets).await?;
         }
         self.keep(subject, &Kept { deposed: None, ..kept.clone() }).await
@@ -156,7 +156,7 @@ impl Terraform {
         let connection = subject.connection;
         let time = telling::timeout(subject.object, purpose);
         let apply = connection.lease.apply(&connection.type_name, prior, planned, config, time);
-        let applied = Self::call(subject, purpose, "ApplyResourceChange", secrets, apply).await?;
+        let applied = Self::call(subject, purpose, Call::ApplyResourceChange, secrets, apply).await?;
         connection.warned(subject, &applied.diagnostics, secrets);
         Ok(applied)
     }

@@ -34,9 +34,10 @@ use serde_json::json;
 use crate::backend::Backends;
 use crate::change;
 use crate::diagnostic::Diagnostics;
-use crate::dialect::{IMPORT_ID, OBSERVE_ONLY, is_taking_over};
+use crate::dialect::{IMPORT_ID, OBSERVE_ONLY, is_blank, is_taking_over};
 use crate::module::children;
 use crate::plugin::{Applied, IdentitySchema, Lease, Planned, Pool, State};
+use crate::protocol::Call;
 use crate::registry::{Registry, Served};
 use crate::schema::Schema;
 use crate::shape;
@@ -88,6 +89,7 @@ impl Connection for Configured {
 pub struct Note {
     state: State,
     kept: Kept,
+    /// What is wanted; of what was only looked at, what the provider says could be.
     config: Value,
     planned: Option<Planned>,
     secrets: Secrets,
@@ -95,7 +97,20 @@ pub struct Note {
     ours: bool,
 }
 
+impl Note {
+    /// What a user could have written to get this resource.
+    fn could_be_written(&self) -> &Value {
+        if self.config.is_null() { &self.state.value } else { &self.config }
+    }
+}
+
 type Looking<'a> = Subject<'a, Configured>;
+
+/// What calls are counted together: a process has one configuration, and so one account.
+pub(crate) fn limit(provider: &Served, lease: &Lease) -> LimitKey {
+    let process = lease.process_id().unwrap_or_default().to_string();
+    LimitKey::of(["terraform", provider.name.as_str(), process.as_str()])
+}
 
 impl Terraform {
     /// `key` is the installation's; states are sealed with it.
@@ -111,6 +126,10 @@ impl Terraform {
 
     pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
+    }
+
+    pub fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     /// The provider of an object and the type of its resource.
@@ -263,8 +282,7 @@ impl Driver for Terraform {
             let failure = failures::failure(error, None, false);
             failures::redact(failure, &redactions).at("spec.providerRef")
         })?;
-        let process = lease.process_id().unwrap_or_default().to_string();
-        let limit = LimitKey::of(["terraform", provider.name.as_str(), process.as_str()]);
+        let limit = limit(&provider, &lease);
         let pool = self.pool.clone();
         Ok(Arc::new(Configured {
             lease,
@@ -307,22 +325,26 @@ impl Driver for Terraform {
         let (kept, state) = self.known(subject, &secrets).await?;
         let Some(state) = state else { return Ok(Observation::Absent) };
         let read = connection.lease.read(&connection.type_name, &state);
-        let read = Self::call(subject, OperationType::ReadOne, "ReadResource", &secrets, read).await?;
-        connection.warned(subject, &read.warnings, &secrets);
-        let Some(state) = read.state else { return Ok(Observation::Absent) };
+        let read = Self::ask(subject, Call::ReadResource, &secrets, read).await?;
+        let Some(state) = read else { return Ok(Observation::Absent) };
         let ours = kept.resource.is_some();
         // What a module wishes is in a Secret already; what is only looked at has no wishes.
         let wished = children::part_of(subject.object).is_some();
         let watched = meta::annotation(subject.object, OBSERVE_ONLY) == Some("true");
+        let mut config = Value::Null;
         if is_taking_over(subject.facts, subject.object) && !wished && !watched {
-            secrets = telling::take_over(subject, &state, secrets).await?;
+            if is_blank(subject.object) {
+                config = Self::generated(subject, &secrets, &state).await?.unwrap_or(Value::Null);
+            }
+            let written = if config.is_null() { &state.value } else { &config };
+            secrets = telling::take_over(subject, written, secrets).await?;
         }
         let tainted = kept.resource.as_ref().is_some_and(|resource| resource.tainted);
         let mut kept = self.settle(subject, &kept, &state, None, tainted, &secrets).await?;
         if !meta::is_deleting(subject.object) {
             kept = self.output(subject, kept, &state).await?;
         }
-        let note = Note { state, kept, config: Value::Null, planned: None, secrets, ours };
+        let note = Note { state, kept, config, planned: None, secrets, ours };
         Ok(Observation::Present(Self::observed(subject, note)))
     }
 
@@ -345,8 +367,8 @@ impl Driver for Terraform {
         let config = wanted::config(block, subject.desired, &secrets)?;
         secrets.wanted = shape::secrets(block, &config);
         let validate = connection.lease.validate(&connection.type_name, &config);
-        let checked =
-            Self::call(subject, OperationType::ReadOne, "ValidateResourceConfig", &secrets, validate).await?;
+        let purpose = OperationType::ReadOne;
+        let checked = Self::call(subject, purpose, Call::ValidateResourceConfig, &secrets, validate).await?;
         if checked.has_errors() {
             let failure = failures::refused(&checked, Some(block), Class::Terminal);
             return Err(connection.redact(failure, &secrets));
@@ -362,8 +384,7 @@ impl Driver for Terraform {
         };
         let proposed = change::proposed(block, &prior.value, &config);
         let plan = connection.lease.plan(&connection.type_name, prior, &proposed, &config);
-        let planned =
-            Self::call(subject, OperationType::ReadOne, "PlanResourceChange", &secrets, plan).await?;
+        let planned = Self::call(subject, purpose, Call::PlanResourceChange, &secrets, plan).await?;
         connection.warned(subject, &planned.warnings, &secrets);
         let tainted =
             observed.and_then(|observed| observed.note.kept.resource.as_ref()).is_some_and(|r| r.tainted);

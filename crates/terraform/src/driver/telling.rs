@@ -57,10 +57,10 @@ pub fn made_with_arguments<'a>(object: &Json, secrets: &'a Secrets) -> Option<&'
 
 /// What is secret of the arguments of a resource that is being taken over, into the Secret of the object: nobody could
 /// have written it there, and without it the resource would lose it.
-pub async fn take_over(subject: &Looking<'_>, state: &State, before: Secrets) -> Result<Secrets, Failure> {
+pub async fn take_over(subject: &Looking<'_>, value: &Value, before: Secrets) -> Result<Secrets, Failure> {
     let own = subject.object.pointer("/spec/resource").filter(|_| !is_blank(subject.object));
     let block = &subject.connection.schema.block;
-    let Some(input) = wanted::secret_wishes(block, &state.value, own, before.input.as_ref()) else {
+    let Some(input) = wanted::secret_wishes(block, value, own, before.input.as_ref()) else {
         return Ok(before);
     };
     let name = match subject.client {

@@ -222,10 +222,10 @@ pub fn stripped(block: &Block, value: &Value) -> Value {
     without_read_only(block, value.clone())
 }
 
-/// What of a resource can be wished for: the fields a user could have written.
-pub fn wishes(block: &Block, value: &Value) -> Json {
+/// What of a resource can be wished for: the fields a user could have written, and its id.
+pub fn wishes(block: &Block, value: &Value, id: Option<&str>) -> Json {
     let mut json = shape::shown(block, &stripped(block, value));
-    if let Some(id) = value.field("id").as_str() {
+    if let Some(id) = id {
         json["id"] = json!(id);
     }
     json

@@ -44,6 +44,11 @@ pub fn declaration(address: &str) -> String {
     plain
 }
 
+/// The type of the resource that an address is of.
+pub fn type_name(address: &str) -> String {
+    declaration(address).rsplit('.').nth(1).unwrap_or_default().to_owned()
+}
+
 /// To behind the bracket that ends a key; a quoted key may hold brackets itself.
 fn skip_key(letters: &mut std::str::Chars<'_>) {
     let mut quoted = false;
@@ -70,6 +75,7 @@ mod tests {
             ("module.x[\"a]\\\"[\"].module.y.a_b.c[\"].\"]", "module.x.module.y.a_b.c"),
         ] {
             assert_eq!(declaration(address), expected);
+            assert_eq!(type_name(address), "a_b");
         }
         assert_eq!(prefix(&["x".into(), "y".into()]), "module.x.module.y.");
         assert_eq!(Which::Key("a\"b".into()).to_string(), "[\"a\\\"b\"]");

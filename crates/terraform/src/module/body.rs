@@ -36,6 +36,8 @@ pub fn value(
     schema: &Block,
     audience: Audience,
 ) -> Result<Arguments, Problem> {
+    // What is pending does not end it: the rest may be wrong, or have something to be asked.
+    let mut pending = None;
     let mut reading = Reading { fields: Fields::new(), given: Vec::new(), secret: BTreeSet::new(), audience };
     for structure in body.iter() {
         match structure {
@@ -48,7 +50,14 @@ pub fn value(
                 if member.read_only() {
                     return wrong(format!("{name:?} is the provider's to say"));
                 }
-                let term = scope.evaluate(&attribute.value)?;
+                let term = match scope.evaluate(&attribute.value) {
+                    Err(problem) if problem.is_pending() => {
+                        reading.given.push(name.to_owned());
+                        pending.get_or_insert(problem);
+                        continue;
+                    }
+                    found => found?,
+                };
                 if term.has_secret() {
                     reading.secret.insert(name.to_owned());
                 }
@@ -59,12 +68,20 @@ pub fn value(
                     reading.fields.insert(name.to_owned(), value);
                 }
             }
-            Structure::Block(block) => reading.block(scope, block, schema)?,
+            Structure::Block(block) => match reading.block(scope, block, schema) {
+                Err(problem) if problem.is_pending() => {
+                    pending.get_or_insert(problem);
+                }
+                read => read?,
+            },
         }
     }
     let missing = |(name, member): &(&String, &Member)| member.required && !reading.given.contains(name);
     if let Some((name, _)) = schema.members.iter().find(missing) {
         return Err(Problem::new(format!("the argument {name:?} is required")));
+    }
+    if let Some(problem) = pending {
+        return Err(problem);
     }
     Ok(Arguments { value: Value::Fields(reading.fields), secret: reading.secret })
 }

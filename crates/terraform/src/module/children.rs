@@ -49,6 +49,17 @@ pub fn name(module: &str, address: &str) -> String {
     format!("{module}-{}-{short}", words.trim_end_matches('-'))
 }
 
+/// The same for one that is yet to be made, where objects that moved to other addresses keep the names that they have.
+pub fn new_name(module: &str, address: &str, taken: &BTreeSet<&str>) -> String {
+    let mut found = name(module, address);
+    let mut tried = 1;
+    while taken.contains(found.as_str()) {
+        found = name(module, &format!("{address}#{tried}"));
+        tried += 1;
+    }
+    found
+}
+
 /// The Secret with what is secret of an instance's arguments.
 pub fn secret_name(child: &str) -> String {
     format!("{child}-input")
@@ -106,13 +117,13 @@ fn is_current(object: &Json) -> bool {
         && object.pointer("/status/observedGeneration") == Some(&json!(meta::generation(object)))
 }
 
-/// What is there, for [`super::course::course`].
-pub fn there(object: &Json, schema: Option<&Schema>, secrets: &Secrets) -> There {
+/// What is there at an address, for [`super::course::course`].
+pub fn there(address: &str, object: &Json, schema: Option<&Schema>, secrets: &Secrets) -> There {
     let failed = object.pointer("/status/phase").is_some_and(|phase| phase == "Failed");
     let conditions = object.pointer("/status/conditions").and_then(Json::as_array).into_iter().flatten();
     let stalled = conditions.filter(|one| one["type"] == "Stalled").find_map(|one| one["message"].as_str());
     There {
-        resource: address::declaration(address(object)),
+        resource: address::declaration(address),
         behind: behind(object),
         going: meta::is_deleting(object),
         state: schema.filter(|_| is_current(object)).and_then(|schema| state(object, schema, secrets)),
@@ -132,6 +143,8 @@ fn state(object: &Json, schema: &Schema, secrets: &Secrets) -> Option<Term> {
 /// What the module says of an instance's object.
 pub struct Saying<'a> {
     pub module: &'a Json,
+    /// Of the object.
+    pub name: String,
     pub wanted: &'a Wanted,
     pub provider: &'a str,
     /// The Secret with the provider's configuration.
@@ -139,10 +152,6 @@ pub struct Saying<'a> {
 }
 
 impl Saying<'_> {
-    pub fn name(&self) -> String {
-        name(meta::name(self.module), &self.wanted.address)
-    }
-
     fn spec(&self) -> Map<String, Json> {
         let wanted = self.wanted;
         let mut spec = Map::from_iter([
@@ -154,7 +163,7 @@ impl Saying<'_> {
             spec.insert("providerRef".to_owned(), json!({"name": name}));
         }
         if wanted.secret.is_some() {
-            spec.insert("secretRef".to_owned(), json!({"name": secret_name(&self.name())}));
+            spec.insert("secretRef".to_owned(), json!({"name": secret_name(&self.name)}));
         }
         if wanted.prevent_destroy {
             spec.insert("terminationPolicy".to_owned(), json!("DoNotTerminate"));
@@ -181,14 +190,14 @@ impl Saying<'_> {
         let mut annotations = self.annotations(&self.wanted.behind);
         annotations.retain(|_, value| !value.is_null());
         if imports {
-            annotations.insert(IMPORT_STATE.to_owned(), json!(import_name(&self.name())));
+            annotations.insert(IMPORT_STATE.to_owned(), json!(import_name(&self.name)));
         }
         let module = meta::name(self.module);
         let labels = if module.len() <= LONGEST_LABEL { json!({LABEL: module}) } else { json!({}) };
         json!({
             "apiVersion": format!("{GROUP}/{API_VERSION}"), "kind": GENERIC_KIND,
             "metadata": {
-                "name": self.name(), "labels": labels, "annotations": annotations,
+                "name": self.name, "labels": labels, "annotations": annotations,
                 "ownerReferences": [crate::driver::owner(self.module, true)],
             },
             "spec": self.spec(),
@@ -230,11 +239,16 @@ impl Saying<'_> {
             return None;
         }
         let spec = self.spec_patch(object);
+        let settled = spec.is_empty() && is_current(object);
         let mut on = self.wanted.behind.clone();
-        if !spec.is_empty() || !is_current(object) {
+        if !settled {
             on.extend(behind(object));
         }
         let mut annotations = self.annotations(&on);
+        // To another type its provider has to agree. Until it has, a module that takes that back finds it where it was.
+        if !settled && address::type_name(address(object)) != self.wanted.type_name {
+            annotations.insert(ADDRESS.to_owned(), json!(address(object)));
+        }
         annotations.insert(IMPORT_STATE.to_owned(), Json::Null);
         annotations.retain(|name, value| meta::annotation(object, name) != value.as_str());
         if spec.is_empty() && annotations.is_empty() {
@@ -267,6 +281,10 @@ mod tests {
         let names: BTreeSet<String> = addresses.iter().map(|address| of(address)).collect();
         assert_eq!(names.len(), addresses.len());
         assert!(name(&"m".repeat(253), &format!("a.b[\"{}\"]", "k".repeat(500))).len() < 220);
+        // One that moved away still has the name.
+        let moved = of("a_b.c");
+        let next = new_name("web", "a_b.c", &BTreeSet::from([moved.as_str()]));
+        assert!(next != moved && new_name("web", "a_b.c", &BTreeSet::new()) == moved);
     }
 
     #[test]
@@ -284,8 +302,13 @@ mod tests {
             prevent_destroy: false,
             ignored: Vec::new(),
         };
-        let saying =
-            Saying { module: &module, wanted: &wanted, provider: "memo", configuration: Some("config") };
+        let saying = Saying {
+            module: &module,
+            name: name("web", "memo_note.a"),
+            wanted: &wanted,
+            provider: "memo",
+            configuration: Some("config"),
+        };
         let mut object = saying.created(false);
         assert_eq!(saying.patch(&object), None);
         object["spec"]["resource"]["id"] = json!("1");

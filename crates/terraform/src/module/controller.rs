@@ -8,9 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use auth::user::{MASTERS, UserInfo};
 use objects::{Value as Json, meta};
+use parking_lot::Mutex;
 use provision::dialect::{Look, ReferencesState, Report, Verdict};
 use provision::policies::PAUSED;
-use provision::{Dependants, Dialect as _, Facts, Failure, Reader};
+use provision::{Dependants, Dialect as _, Engine, Facts, Failure, Reader};
 use runtime::{Context, Controller, Error, Event, Key, Kinds, Next, Request, Triggers};
 use serde_json::json;
 
@@ -19,15 +20,14 @@ use super::files::Archives;
 use super::kinds::{DEFINITIONS, FINALIZER, MODULE, MODULES};
 use super::pass::{Outcome, Pass, Stop};
 use crate::dialect::Kubeform;
-use crate::plugin::Pool;
-use crate::registry::Registry;
+use crate::driver::Terraform;
 
 /// A module that is as it should be is looked at again after this time, for what no event tells.
 const AGAIN: Duration = Duration::from_secs(600);
 
 pub struct Modules {
-    pub(super) registry: Arc<Registry>,
-    pub(super) pool: Pool,
+    /// What looks after the resources of modules; data is read at its pace.
+    pub(super) engine: Engine<Terraform>,
     pub(super) archives: Archives,
     /// Modules that objects may name by their path.
     pub(super) directory: Option<PathBuf>,
@@ -36,16 +36,9 @@ pub struct Modules {
 }
 
 impl Modules {
-    pub fn new(registry: Arc<Registry>, pool: Pool, directory: Option<PathBuf>) -> Modules {
+    pub fn new(engine: Engine<Terraform>, directory: Option<PathBuf>) -> Modules {
         let facts = Facts::new(MODULES, MODULE, "module", FINALIZER, Arc::new(Kubeform));
-        Modules {
-            registry,
-            pool,
-            archives: Archives::default(),
-            directory,
-            dependants: Dependants::default(),
-            facts,
-        }
+        Modules { engine, archives: Archives::default(), directory, dependants: Dependants::default(), facts }
     }
 }
 
@@ -93,8 +86,7 @@ impl Controller for Modules {
         };
         let reader = Reader::new(context, control_plane, Some((&self.dependants, key)));
         let mut pass = Pass {
-            registry: &self.registry,
-            pool: &self.pool,
+            engine: &self.engine,
             archives: &self.archives,
             directory: self.directory.as_deref(),
             reader: &reader,
@@ -102,6 +94,7 @@ impl Controller for Modules {
             over: None,
             object,
             resources: None,
+            warnings: Mutex::default(),
         };
         let ended = Box::pin(async {
             if meta::annotation(&pass.object, PAUSED) == Some("true") {
@@ -110,6 +103,10 @@ impl Controller for Modules {
             if meta::is_deleting(&pass.object) { pass.leave().await } else { pass.run().await }
         })
         .await;
+        let warnings = std::mem::take(&mut *pass.warnings.lock());
+        for warning in warnings {
+            self.engine.warn(context.client(), &pass.object, &warning, context.now).await;
+        }
         let verdict = match ended {
             Ok(Outcome::Gone) => return Ok(Next::Done),
             Ok(Outcome::Told(verdict)) => verdict,

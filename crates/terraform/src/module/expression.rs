@@ -50,6 +50,11 @@ pub trait Names {
     fn resource(&self, address: &str) -> Result<Term, Problem>;
     /// The outputs of a called module, or one of them, in the same form.
     fn call(&self, name: &str, only: Option<&str>) -> Result<Term, Problem>;
+
+    /// What a function of a provider makes of its arguments.
+    fn function(&self, _provider: &str, _name: &str, _arguments: Vec<Term>) -> Result<Term, Problem> {
+        Err(Problem::new("functions of providers cannot be called here"))
+    }
 }
 
 /// No names at all: what a default may be made of.
@@ -190,8 +195,8 @@ impl<'a> Scope<'a> {
     }
 
     fn call(&self, call: &FuncCall) -> Result<Term, Problem> {
-        let name = call.name.name.as_str();
-        if let Some(tried) = self.tried(name, call) {
+        let name = references::function(call);
+        if let Some(tried) = self.tried(&name, call) {
             return tried;
         }
         let mut arguments = Vec::with_capacity(call.args.len());
@@ -206,9 +211,10 @@ impl<'a> Scope<'a> {
                 _ => return Err(Problem::new("only a list can be expanded into arguments")),
             }
         }
-        let made = match reading::call(self, name, &arguments) {
-            Some(made) => made?,
-            None => functions::call(name, arguments)?,
+        let made = match (references::provider_function(call), reading::call(self, &name, &arguments)) {
+            (Some((provider, name)), _) => self.names.function(provider, name, arguments)?,
+            (None, Some(made)) => made?,
+            (None, None) => functions::call(&name, arguments)?,
         };
         self.budget.spend(made.weight())?;
         Ok(made)

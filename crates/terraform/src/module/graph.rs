@@ -1,5 +1,6 @@
 //! What depends on what in a module and those that it calls, and the order that follows from it.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::address::{self, Path};
@@ -7,7 +8,7 @@ use super::config::{Check, Resource};
 use super::functions;
 use super::problem::{File, Problem};
 use super::references::{self, Name, Reference};
-use super::tree::Tree;
+use super::tree::{Tree, plain};
 
 /// Something with a value, in the module that a path leads to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,18 +40,23 @@ pub struct Graph {
     pub behind: BTreeMap<String, BTreeSet<String>>,
     /// Those that have to be settled before a resource because it, or a call around it, says so.
     pub before: BTreeMap<String, BTreeSet<String>>,
+    /// Functions of providers that are called, and where. Providers are as the root knows them, without an alias.
+    pub functions: Functions,
 }
+
+type Functions = BTreeMap<(String, String), String>;
 
 impl Graph {
     /// Checks every name in the modules, and finds the order.
     pub fn of(root: &Tree) -> Result<Graph, Problem> {
         let mut gathering = Gathering { root, direct: BTreeMap::new(), before: BTreeMap::new() };
+        let functions = RefCell::new(Functions::new());
         for (path, tree) in root.all() {
-            Around { path: &path, tree }.gather(&mut gathering)?;
+            Around { path: &path, tree, root, functions: &functions }.gather(&mut gathering)?;
         }
         let order = sorted(&gathering.direct)?;
         let behind = behind(&order, &gathering.direct);
-        Ok(Graph { order, behind, before: gathering.before })
+        Ok(Graph { order, behind, before: gathering.before, functions: functions.into_inner() })
     }
 }
 
@@ -66,6 +72,9 @@ struct Gathering<'a> {
 struct Around<'a> {
     path: &'a Path,
     tree: &'a Tree,
+    root: &'a Tree,
+    /// Noted wherever one is met.
+    functions: &'a RefCell<Functions>,
 }
 
 fn of_checks(checks: &[Check]) -> Vec<Reference> {
@@ -109,6 +118,7 @@ impl Around<'_> {
         }
         self.providers(gathering)?;
         self.variables()?;
+        module.moves.iter().try_for_each(|one| one.check(module))?;
         for (address, resource) in &module.resources {
             let nodes = self.resource(gathering, address, resource)?;
             gathering.direct.insert(self.node(Item::Resource(address.clone())), nodes);
@@ -133,7 +143,8 @@ impl Around<'_> {
             for check in &variable.checks {
                 for reference in of_checks(std::slice::from_ref(check)) {
                     let own = matches!(&reference.name, Name::Variable(other) if other == name);
-                    if !own && !matches!(reference.name, Name::Function(_)) {
+                    let function = matches!(reference.name, Name::Function(_) | Name::ProviderFunction(..));
+                    if !own && !function {
                         let message = "a validation refers to its own variable only";
                         return Err(Problem::at(&check.file, reference.span, message));
                     }
@@ -266,6 +277,14 @@ impl Around<'_> {
                 }
                 Name::Function(name) if functions::exists(name) => {}
                 Name::Function(name) => return wrong(functions::missing(name)),
+                Name::ProviderFunction(provider, name) => {
+                    let Some(known) = self.root.root_provider(self.path, provider) else {
+                        return wrong(format!("the provider {provider} is not passed to this module"));
+                    };
+                    let place = file.place(reference.span.clone());
+                    let called = (plain(&known).to_owned(), name.clone());
+                    self.functions.borrow_mut().entry(called).or_insert(place);
+                }
                 Name::Other(root) if ["data", "module", "ephemeral", "terraform"].contains(&&**root) => {
                     return wrong(format!("references to {root} are not supported"));
                 }

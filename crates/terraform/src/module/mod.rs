@@ -2,7 +2,8 @@
 //!
 //! A module's files ([`files`]) are read into what they declare ([`config`]), with the modules that they call
 //! ([`tree`]); names are checked and put into order ([`graph`]); expressions are evaluated ([`expression`], [`template`], [`functions`]) to terms ([`term`], [`types`], [`unify`]);
-//! arguments become values of a provider's schema ([`body`]). [`course`] decides, without doing anything, which resource
+//! arguments become values of a provider's schema ([`body`]). What is there is found by the addresses it has by now
+//! ([`moving`]). [`course`] decides, without doing anything, which resource
 //! objects ([`children`]) there should be now; [`controller`], [`pass`], [`providing`] and [`writing`] do it, or [`planning`] tells what would be done; what Kubeform's controller left is
 //! taken over ([`takeover`]). Every resource of a module is an object of
 //! the kind of all types, so that creation, drift, crashes and deletion are the cloud engine's, as for any other.
@@ -20,6 +21,7 @@ mod functions;
 mod graph;
 mod inputs;
 pub mod kinds;
+mod moving;
 mod pass;
 mod planning;
 mod problem;

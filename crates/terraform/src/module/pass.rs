@@ -1,34 +1,36 @@
 //! One look at one module: what it says, what is there, and what is done about it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use objects::{Value as Json, meta};
+use parking_lot::Mutex;
 use provision::dialect::Verdict;
-use provision::{Failure, Reader};
+use provision::{Engine, Failure, Reader};
 use runtime::Error;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::children::{self, SECRET_KEY, Saying};
-use super::course::{self, Answer, Course, Situation, There, Wanted};
+use super::course::{self, Answer, Course, Returned, Situation, There, Wanted};
 use super::expression::Budget;
 use super::files::{Archives, Loader, ModuleRef};
 use super::graph::Graph;
 use super::inputs;
 use super::kinds::{DEFINITIONS, FINALIZER};
+use super::moving;
 use super::planning::Overlay;
 use super::problem::Problem;
 use super::providing::{Configurations, Providers};
 use super::takeover::{self, KEY, KEY_FROM};
 use super::writing::Write;
 use crate::backend::file::Instance;
+use crate::driver::Terraform;
 use crate::driver::wanted::Secrets;
 use crate::plugin::Pool;
-use crate::registry::Registry;
 
 /// Woken when something goes; looked at all the same.
 const LEAVING: Duration = Duration::from_secs(30);
@@ -95,8 +97,7 @@ pub(super) struct Definition {
 }
 
 pub struct Pass<'a> {
-    pub registry: &'a Registry,
-    pub pool: &'a Pool,
+    pub engine: &'a Engine<Terraform>,
     pub archives: &'a Archives,
     pub directory: Option<&'a Path>,
     pub reader: &'a Reader<'a>,
@@ -107,11 +108,27 @@ pub struct Pass<'a> {
     pub object: Json,
     /// What is told of its resources.
     pub resources: Option<Json>,
+    /// What providers say is amiss although they answered. No secrets.
+    pub warnings: Mutex<Vec<String>>,
 }
+
+/// Warnings of one look that are told; who warns of more warns of nothing.
+const MOST_WARNINGS: usize = 20;
 
 impl Pass<'_> {
     pub(super) fn namespace(&self) -> &str {
         meta::namespace(&self.object)
+    }
+
+    pub(super) fn pool(&self) -> &Pool {
+        self.engine.driver().pool()
+    }
+
+    pub(super) fn warn(&self, text: String) {
+        let mut warnings = self.warnings.lock();
+        if warnings.len() < MOST_WARNINGS && !warnings.contains(&text) {
+            warnings.push(text);
+        }
     }
 
     /// Everything that the module declares is made so, as far as it can be by now.
@@ -133,7 +150,7 @@ impl Pass<'_> {
         self.take_away(&children, &course.going).await?;
         self.describe(&children);
         if course.waiting.is_empty() && !left.is_empty() {
-            self.taken_over(&left, &course).await?;
+            self.taken_over(&left, &course, &children).await?;
         }
         self.conclude(course, &there, &secrets).await
     }
@@ -159,13 +176,18 @@ impl Pass<'_> {
         let module = &self.object;
         let configurations =
             Configurations { module, spec: &spec, definition: &definition, root: &tree.module };
-        let providers = self.providers(&tree, &configurations)?;
-        let children = self.children().await?;
+        let providers = self.providers(&tree, &graph, &configurations)?;
+        let children = moving::settled(&tree, self.children().await?);
         let there = self.there(&children, &providers).await?;
+        let taken: BTreeSet<&str> = children.values().map(|child| meta::name(&child.object)).collect();
         let saying = |wanted: &Wanted, tell: &mut dyn FnMut(&Saying<'_>)| {
             let configuration = configurations.secret(&wanted.provider);
             let provider = providers.name(&wanted.provider, &wanted.type_name);
-            tell(&Saying { module, wanted, provider, configuration: configuration.as_deref() });
+            let name = match children.get(&wanted.address) {
+                Some(child) => meta::name(&child.object).to_owned(),
+                None => children::new_name(meta::name(module), &wanted.address, &taken),
+            };
+            tell(&Saying { module, name, wanted, provider, configuration: configuration.as_deref() });
         };
         let fits = |wanted: &Wanted| {
             let mut fits = false;
@@ -176,7 +198,8 @@ impl Pass<'_> {
         };
         let left = self.left_behind().await?;
         let mut answers: BTreeMap<String, Answer> = BTreeMap::new();
-        // What is read may say what else is to be read.
+        let mut returned = Returned::new();
+        // What is read, or made by a function, may say what else is to be.
         let course = loop {
             let course = course::course(&Situation {
                 tree: &tree,
@@ -185,12 +208,17 @@ impl Pass<'_> {
                 schemas: &providers,
                 there: &there,
                 answers: &answers,
+                returned: &returned,
                 fits: &fits,
                 budget: &Budget::default(),
             })?;
             self.configure(&configurations, &course.providers).await?;
-            if course.asked.is_empty() {
+            if course.asked.is_empty() && course.calls.is_empty() {
                 break course;
+            }
+            for calling in &course.calls {
+                let made = self.call(calling, &providers, &secrets).await?;
+                returned.insert(calling.clone(), made);
             }
             for asked in &course.asked {
                 let answer = self.read(asked, &configurations, &providers, &secrets).await?;
@@ -212,7 +240,7 @@ impl Pass<'_> {
                 // What still goes by this name has to be gone first.
                 let change = change.filter(|_| child.is_some() || !children.contains_key(&wanted.address));
                 let (address, imports) = (wanted.address.clone(), child.is_none());
-                steps.push(Step { address, name: saying.name(), secret, imports, change });
+                steps.push(Step { address, name: saying.name.clone(), secret, imports, change });
             });
         }
         Ok(Foreseen { course, children, there, secrets, left, steps })
@@ -241,7 +269,12 @@ impl Pass<'_> {
     }
 
     /// All of it is objects now; nothing of the old state is needed any more, unless something is only there.
-    async fn taken_over(&mut self, left: &BTreeMap<String, Instance>, course: &Course) -> Result<(), Stop> {
+    async fn taken_over(
+        &mut self,
+        left: &BTreeMap<String, Instance>,
+        course: &Course,
+        children: &BTreeMap<String, Child>,
+    ) -> Result<(), Stop> {
         let known = |address: &String| course.wanted.iter().any(|wanted| wanted.address == *address);
         if let Some(other) = left.keys().find(|address| !known(address)) {
             let message = format!(
@@ -249,9 +282,8 @@ impl Pass<'_> {
             );
             return Err(Failure::recoverable(message).at("spec.state").into());
         }
-        for wanted in &course.wanted {
-            let child = children::name(meta::name(&self.object), &wanted.address);
-            self.forget_secret(&children::import_name(&child)).await?;
+        for child in children.values() {
+            self.forget_secret(&children::import_name(meta::name(&child.object))).await?;
         }
         self.patch_module(&json!({"spec": {"state": null}})).await
     }
@@ -299,7 +331,7 @@ impl Pass<'_> {
         let there: BTreeMap<String, There> = children
             .iter()
             .map(|(address, child)| {
-                (address.clone(), children::there(&child.object, None, &Secrets::default()))
+                (address.clone(), children::there(address, &child.object, None, &Secrets::default()))
             })
             .collect();
         self.take_away(&children, &course::departure(&there)).await?;
@@ -412,7 +444,8 @@ impl Pass<'_> {
             let secrets = Secrets::read(self.reader, &child.object, type_name).await.unwrap_or_default();
             let provider = child.object.pointer("/spec/provider").and_then(Json::as_str).unwrap_or_default();
             let schema = providers.of_child(provider, type_name);
-            there.insert(address.clone(), children::there(&child.object, schema.as_deref(), &secrets));
+            let found = children::there(address, &child.object, schema.as_deref(), &secrets);
+            there.insert(address.clone(), found);
         }
         Ok(there)
     }

@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 use objects::{Value as Json, meta};
 use parking_lot::Mutex;
 use provision::policies::PAUSED;
-use provision::{Engine, Failure, FleetSource, Preview, Reader, Source, Verb};
+use provision::{Failure, FleetSource, Preview, Reader, Source, Verb};
 use runtime::{Fleet, Identity, Key};
 use serde_json::json;
 
@@ -20,7 +20,6 @@ use super::course::{not_gone, not_there};
 use super::kinds::{GROUP, MODULE};
 use super::pass::{Foreseen, IMPORT_KEY, Pass, Stop};
 use super::writing::Write;
-use crate::driver::Terraform;
 
 /// Providers that are asked at once.
 const TOGETHER: usize = 8;
@@ -76,7 +75,6 @@ impl Modules {
     /// What would be done about a module, stored or not, without doing anything: reads only.
     pub async fn plan(
         &self,
-        engine: &Engine<Terraform>,
         fleet: &dyn Fleet,
         control_plane: &str,
         object: &Json,
@@ -89,8 +87,7 @@ impl Modules {
         let client =
             fleet.client(control_plane, &Identity::administrator("hangar:terraform-modules", "hangar"));
         let pass = Pass {
-            registry: &self.registry,
-            pool: &self.pool,
+            engine: &self.engine,
             archives: &self.archives,
             directory: self.directory.as_deref(),
             reader: &reader,
@@ -98,6 +95,7 @@ impl Modules {
             over: Some(&overlay),
             object: object.clone(),
             resources: None,
+            warnings: Mutex::default(),
         };
         let (objects, waiting) = match meta::is_deleting(object) {
             true => {
@@ -108,12 +106,14 @@ impl Modules {
             false => would_be(&overlay, object, pass.foresee().await.map_err(told)?),
         };
         let planned = objects.into_iter().map(async |(address, object): (String, Json)| {
-            let planned = engine.plan_over(&overlay, control_plane, &object).await;
+            let planned = self.engine.plan_over(&overlay, control_plane, &object).await;
             (address, planned.unwrap_or_else(|failure| remark(format!("cannot be made: {failure}"))))
         });
         let mut parts: Vec<Part> = futures::stream::iter(planned).buffered(TOGETHER).collect().await;
         parts.retain(|(_, preview)| preview.verb != Verb::Nothing || !preview.remarks.is_empty());
-        parts.extend(waiting.into_iter().map(|text| (String::new(), remark(text))));
+        let warnings = std::mem::take(&mut *pass.warnings.lock());
+        let warnings = warnings.into_iter().map(|text| format!("warning: {text}"));
+        parts.extend(waiting.into_iter().chain(warnings).map(|text| (String::new(), remark(text))));
         Ok(parts)
     }
 }

@@ -1,19 +1,23 @@
-//! The providers of a module: which has a type, how each is configured, and what it says of data.
+//! The providers of a module: which has a type, how each is configured, what it says of data, and what its functions make.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use objects::{Value as Json, meta};
-use provision::Failure;
+use provision::{Failure, OperationType};
 use serde_json::json;
 
 use super::config::Module;
-use super::course::{Answer, Asked, Schemas};
+use super::course::{Answer, Asked, Calling, Schemas};
+use super::graph::Graph;
 use super::pass::{Definition, Pass, Spec, Stop};
 use super::problem::Problem;
-use super::tree::Tree;
-use crate::driver::failures;
+use super::term::Term;
+use super::tree::{Tree, plain};
 use crate::driver::wanted::{self, Secrets};
+use crate::driver::{failures, limit};
+use crate::plugin::{Function, PluginError};
+use crate::protocol::Call;
 use crate::registry::Served;
 use crate::schema::Schema;
 
@@ -25,11 +29,7 @@ type Typed = BTreeMap<(String, String), (Arc<Served>, Arc<Schema>)>;
 pub(super) struct Providers {
     resources: Typed,
     data: Typed,
-}
-
-/// `aws` of `aws.west`.
-fn plain(provider: &str) -> &str {
-    provider.split('.').next().unwrap_or_default()
+    functions: BTreeMap<(String, String), (Arc<Served>, Arc<Function>)>,
 }
 
 fn key(provider: &str, type_name: &str) -> (String, String) {
@@ -38,6 +38,10 @@ fn key(provider: &str, type_name: &str) -> (String, String) {
 
 fn missing(type_name: &str) -> Problem {
     Problem::new(format!("there is no type {type_name}"))
+}
+
+fn no_function(name: &str) -> Problem {
+    Problem::new(format!("there is no function {name}"))
 }
 
 impl Providers {
@@ -67,14 +71,20 @@ impl Schemas for Providers {
     }
 
     fn provider(&self, name: &str) -> Result<Arc<Schema>, Problem> {
-        let mut all = self.resources.iter().chain(&self.data);
-        match all.find(|((word, _), _)| word == plain(name)) {
-            Some((_, (served, _))) => Ok(served.catalogue.provider.clone()),
+        let typed = self.resources.iter().chain(&self.data).map(|((word, _), (served, _))| (word, served));
+        let called = self.functions.iter().map(|((word, _), (served, _))| (word, served));
+        match typed.chain(called).find(|(word, _)| *word == plain(name)) {
+            Some((_, served)) => Ok(served.catalogue.provider.clone()),
             None => {
                 let message = format!("the provider {name} is configured, and nothing of it is used");
                 Err(Problem::new(message))
             }
         }
+    }
+
+    fn function(&self, provider: &str, name: &str) -> Result<Arc<Function>, Problem> {
+        let found = self.functions.get(&key(provider, name));
+        found.map(|(_, function)| function.clone()).ok_or_else(|| no_function(name))
     }
 }
 
@@ -118,10 +128,11 @@ fn made_name(module: &Json, provider: &str) -> String {
 }
 
 impl Pass<'_> {
-    /// The provider and the schema of every type that the modules use.
+    /// The provider and the schema of every type that the modules use, and of every function.
     pub(super) fn providers(
         &self,
         tree: &Tree,
+        graph: &Graph,
         configurations: &Configurations<'_>,
     ) -> Result<Providers, Stop> {
         let mut found = Providers::default();
@@ -139,7 +150,11 @@ impl Pass<'_> {
                 if typed.contains_key(&key) {
                     continue;
                 }
-                let Some(served) = self.registry.of_type(type_name, is_data, &key.0) else {
+                let has = |served: &Served| match is_data {
+                    true => served.catalogue.has_data_source(type_name),
+                    false => served.catalogue.has_resource(type_name),
+                };
+                let Some(served) = self.engine.driver().registry().having(&key.0, has) else {
                     let what = if is_data { "data source" } else { "type" };
                     return Err(
                         failed(format!("no Provider that is ready has the {what} {type_name}")).into()
@@ -152,6 +167,19 @@ impl Pass<'_> {
                 let schema = schema.map_err(|error| failed(error.to_string()))?;
                 typed.insert(key, (served, schema));
             }
+        }
+        for ((provider, name), place) in &graph.functions {
+            let failed = |why: String| Failure::recoverable(format!("{place}: {why}"));
+            let is_it = |served: &Served| {
+                served.name == *provider || served.address.ends_with(&format!("/{provider}"))
+            };
+            let has = |served: &Served| served.catalogue.has_function(name) && is_it(served);
+            let Some(served) = self.engine.driver().registry().having(provider, has) else {
+                let why = format!("no Provider that is ready is {provider} and has the function {name}");
+                return Err(failed(why).into());
+            };
+            let function = served.catalogue.function(name).map_err(|error| failed(error.to_string()))?;
+            found.functions.insert(key(provider, name), (served, Arc::new(function)));
         }
         Ok(found)
     }
@@ -213,16 +241,50 @@ impl Pass<'_> {
             None => json!({}),
         };
         let (config, redactions) = wanted::configuration(&served.catalogue.provider.block, &json)?;
+        let redacted =
+            |text: String| failures::redacted(failures::redacted(text, &redactions), &secrets.texts());
+        let failed = |error: PluginError| failures::failure(error, None, false);
         let said = async {
-            let lease = self.pool.lease(program, &served.digest, &config).await?;
-            let value = lease.judge(lease.read_data(&asked.type_name, &asked.config).await)?;
-            self.pool.succeeded(&lease);
-            Ok(value)
+            let lease = self.pool().lease(program, &served.digest, &config).await.map_err(failed)?;
+            let read = async {
+                let told = lease.judge(lease.read_data(&asked.type_name, &asked.config).await);
+                told.inspect(|_| self.pool().succeeded(&lease)).map_err(failed)
+            };
+            let calls = self.engine.calls(&limit(served, &lease), plain(&asked.provider));
+            let told = calls.make(OperationType::ReadOne, Call::ReadDataSource.name(), read).await?;
+            let own = lease.warnings().warnings().map(ToString::to_string);
+            let of_it = told.warnings.warnings().map(|warning| format!("{}: {warning}", asked.address));
+            own.chain(of_it).for_each(|warning| self.warn(redacted(warning)));
+            Ok::<_, Failure>(told.answer)
         };
-        let said = said.await.map_err(|error| {
-            let failure = failures::redact(failures::failure(error, None, false), &redactions);
-            failures::redact(failure, &secrets.texts()).message
-        });
+        let said = said.await.map_err(|failure| redacted(failure.message));
         Ok(Answer { config: asked.config.clone(), said })
+    }
+
+    /// What a function of a provider makes of its arguments. What it complains of is an answer too.
+    pub(super) async fn call(
+        &self,
+        calling: &Calling,
+        providers: &Providers,
+        secrets: &Secrets,
+    ) -> Result<Result<Term, String>, Stop> {
+        let found = providers.functions.get(&key(&calling.provider, &calling.name));
+        let Some((served, function)) = found else { return Err(no_function(&calling.name).into()) };
+        let Some(program) = &served.program else { return Err(no_function(&calling.name).into()) };
+        let redacted = |text: String| failures::redacted(text, &secrets.texts());
+        let made = async {
+            let lease = self.pool().lease_bare(program, &served.digest).await?;
+            let made = lease.judge(lease.call_function(&calling.name, &calling.arguments).await)?;
+            self.pool().succeeded(&lease);
+            Ok(made)
+        };
+        match made.await {
+            Ok(value) => Ok(Ok(Term::of_value(&value, &function.returns))),
+            Err(PluginError::Failed { reason, .. }) => Ok(Err(redacted(reason))),
+            Err(error) => {
+                let failure = failures::failure(error, None, false);
+                Err(Failure { message: redacted(failure.message), ..failure }.into())
+            }
+        }
     }
 }

@@ -22,6 +22,8 @@ pub enum Name {
     /// Known to Terraform, and not here; or to nobody.
     Other(String),
     Function(String),
+    /// A provider, as the module knows it, and one of its functions.
+    ProviderFunction(String, String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +50,22 @@ pub fn output<'a>(operators: &[&'a TraversalOperator]) -> Option<&'a str> {
     };
     match named {
         TraversalOperator::GetAttr(name) => Some(name.as_str()),
+        _ => None,
+    }
+}
+
+/// What a call of a function names, with the spaces that it is in.
+pub fn function(call: &FuncCall) -> String {
+    let spaces = call.name.namespace.iter().map(|space| format!("{}::", space.as_str()));
+    spaces.collect::<String>() + call.name.name.as_str()
+}
+
+/// The provider and the function, of `provider::NAME::FUNCTION`.
+pub fn provider_function(call: &FuncCall) -> Option<(&str, &str)> {
+    match call.name.namespace.as_slice() {
+        [space, provider] if space.as_str() == "provider" => {
+            Some((provider.as_str(), call.name.name.as_str()))
+        }
         _ => None,
     }
 }
@@ -144,9 +162,11 @@ impl Visit for Collector {
     }
 
     fn visit_func_call(&mut self, node: &FuncCall) {
-        let spaces = node.name.namespace.iter().map(|space| format!("{}::", space.as_str()));
-        let name = spaces.collect::<String>() + node.name.name.as_str();
-        self.note(Name::Function(name), node.span());
+        let name = match provider_function(node) {
+            Some((provider, name)) => Name::ProviderFunction(provider.to_owned(), name.to_owned()),
+            None => Name::Function(function(node)),
+        };
+        self.note(name, node.span());
         visit::visit_func_call(self, node);
     }
 

@@ -12,6 +12,11 @@ pub struct Tree {
     pub calls: BTreeMap<String, Tree>,
 }
 
+/// `aws` of `aws.west`.
+pub fn plain(provider: &str) -> &str {
+    provider.split('.').next().unwrap_or_default()
+}
+
 impl Tree {
     /// The module that a path of calls leads to.
     pub fn at(&self, path: &[String]) -> Option<&Tree> {

@@ -36,12 +36,18 @@ pub(super) fn unless_deferred(call: Call, deferred: Option<wire::Deferred>) -> R
     Err(PluginError::Deferred { call: call.name(), why })
 }
 
-/// What a look found.
+/// An answer, and what the provider warns of beside it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
-    /// Nothing when it is gone.
-    pub state: Option<State>,
+pub struct Told<T> {
+    pub answer: T,
     pub warnings: Diagnostics,
+}
+
+impl<T: Default> Told<T> {
+    /// As if it had answered that there is nothing.
+    pub fn nothing() -> Told<T> {
+        Told { answer: T::default(), warnings: Diagnostics::default() }
+    }
 }
 
 /// What would be made of a resource.
@@ -66,6 +72,19 @@ pub struct Applied {
     pub diagnostics: Diagnostics,
 }
 
+/// What is to become a resource of another type, as it lies somewhere.
+#[derive(Clone, Debug)]
+pub struct Source<'a> {
+    /// As Terraform calls it.
+    pub provider: &'a str,
+    pub type_name: &'a str,
+    pub version: i64,
+    pub json: &'a str,
+    pub private: Bytes,
+    pub identity: Option<&'a str>,
+    pub identity_version: i64,
+}
+
 /// How an existing resource is named.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ImportBy {
@@ -77,20 +96,4 @@ pub enum ImportBy {
 pub struct Imported {
     pub type_name: String,
     pub state: State,
-}
-
-/// Opened for a while, never kept.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ephemeral {
-    pub value: Value,
-    pub private: Option<Bytes>,
-    pub renew_at: Option<jiff::Timestamp>,
-}
-
-/// A resource that exists, managed by somebody or nobody.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Discovered {
-    pub name: String,
-    pub identity: Option<Value>,
-    pub state: Option<Value>,
 }

@@ -25,8 +25,6 @@ pub struct Catalogue {
     pub meta: Option<Arc<Schema>>,
     resources: BTreeMap<String, Vec<u8>>,
     data_sources: BTreeMap<String, Vec<u8>>,
-    ephemeral: BTreeMap<String, Vec<u8>>,
-    lists: BTreeMap<String, Vec<u8>>,
     functions: BTreeMap<String, messages::Function>,
     identities: BTreeMap<String, Arc<IdentitySchema>>,
     decoded: Cache<(Section, String), Arc<Schema>>,
@@ -36,8 +34,6 @@ pub struct Catalogue {
 enum Section {
     Resource,
     DataSource,
-    Ephemeral,
-    List,
 }
 
 /// What tells one resource of a type from another, for providers that say so.
@@ -52,6 +48,22 @@ pub struct IdentitySchema {
 pub struct IdentityAttribute {
     pub ty: Type,
     pub required_for_import: bool,
+}
+
+/// What a function takes, and what it makes of that.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    pub parameters: Vec<Parameter>,
+    /// What all further arguments are, if there may be any.
+    pub variadic: Option<Parameter>,
+    pub returns: Type,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    pub name: String,
+    pub ty: Type,
+    pub takes_null: bool,
 }
 
 impl Catalogue {
@@ -79,8 +91,6 @@ impl Catalogue {
             meta: meta.map(Arc::new),
             resources: answer.resource_schemas.into_iter().collect(),
             data_sources: answer.data_source_schemas.into_iter().collect(),
-            ephemeral: answer.ephemeral_resource_schemas.into_iter().collect(),
-            lists: answer.list_resource_schemas.into_iter().collect(),
             functions: answer.functions.into_iter().collect(),
             identities: known,
             decoded: Cache::new(DECODED),
@@ -99,8 +109,6 @@ impl Catalogue {
             meta: None,
             resources: resources.into_iter().collect(),
             data_sources: BTreeMap::new(),
-            ephemeral: BTreeMap::new(),
-            lists: BTreeMap::new(),
             functions: BTreeMap::new(),
             identities: BTreeMap::new(),
             decoded: Cache::new(DECODED),
@@ -132,10 +140,6 @@ impl Catalogue {
         self.data_sources.contains_key(name)
     }
 
-    pub fn functions(&self) -> impl Iterator<Item = &str> {
-        self.functions.keys().map(String::as_str)
-    }
-
     pub fn resource(&self, name: &str) -> Result<Arc<Schema>, PluginError> {
         self.schema(Section::Resource, &self.resources, name, "resource type")
     }
@@ -144,26 +148,22 @@ impl Catalogue {
         self.schema(Section::DataSource, &self.data_sources, name, "data source")
     }
 
-    pub fn ephemeral(&self, name: &str) -> Result<Arc<Schema>, PluginError> {
-        self.schema(Section::Ephemeral, &self.ephemeral, name, "ephemeral resource type")
-    }
-
-    pub fn list(&self, name: &str) -> Result<Arc<Schema>, PluginError> {
-        self.schema(Section::List, &self.lists, name, "list resource type")
-    }
-
     pub fn identity(&self, type_name: &str) -> Option<&Arc<IdentitySchema>> {
         self.identities.get(type_name)
     }
 
-    pub(super) fn function(&self, name: &str) -> Result<&messages::Function, PluginError> {
+    pub fn has_function(&self, name: &str) -> bool {
+        self.functions.contains_key(name)
+    }
+
+    pub fn function(&self, name: &str) -> Result<Function, PluginError> {
         let missing = || PluginError::NoSuch { what: "function", name: name.to_owned() };
-        self.functions.get(name).ok_or_else(missing)
+        Function::decode(name, self.functions.get(name).ok_or_else(missing)?)
     }
 
     /// What all of it takes as it is kept, about.
     pub fn bytes(&self) -> usize {
-        let sections = [&self.resources, &self.data_sources, &self.ephemeral, &self.lists];
+        let sections = [&self.resources, &self.data_sources];
         sections.into_iter().flatten().map(|(name, bytes)| name.len() + bytes.len()).sum()
     }
 
@@ -195,5 +195,30 @@ impl IdentitySchema {
         let ty =
             Type::object(attributes.iter().map(|(name, attribute)| (name.clone(), attribute.ty.clone())));
         Ok(IdentitySchema { version: schema.version, attributes, ty })
+    }
+}
+
+impl Function {
+    fn decode(name: &str, function: &messages::Function) -> Result<Function, PluginError> {
+        let ty = |bytes: &[u8]| {
+            let wrong = |error| {
+                PluginError::Schema(crate::schema::SchemaError::Type { name: name.to_owned(), error })
+            };
+            Type::parse(bytes).map_err(wrong)
+        };
+        let parameter = |one: &messages::Parameter| -> Result<Parameter, PluginError> {
+            Ok(Parameter { name: one.name.clone(), ty: ty(&one.r#type)?, takes_null: one.allow_null_value })
+        };
+        let returned = function.r#return.as_ref().map(|returned| &*returned.r#type).unwrap_or_default();
+        Ok(Function {
+            parameters: function.parameters.iter().map(parameter).collect::<Result<_, _>>()?,
+            variadic: function.variadic_parameter.as_ref().map(parameter).transpose()?,
+            returns: ty(returned)?,
+        })
+    }
+
+    /// What an argument is.
+    pub fn parameter(&self, at: usize) -> Option<&Parameter> {
+        self.parameters.get(at).or(self.variadic.as_ref())
     }
 }

@@ -22,8 +22,8 @@ mod warden;
 
 use std::time::Duration;
 
-pub use answers::{Applied, Discovered, Ephemeral, ImportBy, Imported, Planned, Reading, State};
-pub use catalogue::{Catalogue, IdentityAttribute, IdentitySchema};
+pub use answers::{Applied, ImportBy, Imported, Planned, Source, State, Told};
+pub use catalogue::{Catalogue, Function, IdentityAttribute, IdentitySchema, Parameter};
 pub use pool::{Lease, Pool, PoolSettings};
 pub use process::Launch;
 pub use provider::Provider;

@@ -153,8 +153,24 @@ impl Pool {
 
     /// A provider with this configuration: one that runs already, or a new one.
     pub async fn lease(&self, launch: &Launch, digest: &str, config: &Value) -> Result<Lease, PluginError> {
+        self.running_with(launch, digest, Some(config)).await
+    }
+
+    /// The same without any configuration, for what needs none: functions.
+    pub async fn lease_bare(&self, launch: &Launch, digest: &str) -> Result<Lease, PluginError> {
+        self.running_with(launch, digest, None).await
+    }
+
+    async fn running_with(
+        &self,
+        launch: &Launch,
+        digest: &str,
+        config: Option<&Value>,
+    ) -> Result<Lease, PluginError> {
         let catalogue = self.catalogue(launch, digest).await?;
-        let key = key(launch, digest, &config.to_msgpack(catalogue.provider.ty())?);
+        // No configuration is encoded as no bytes at all.
+        let encoded = config.map(|config| config.to_msgpack(catalogue.provider.ty())).transpose()?;
+        let key = key(launch, digest, &encoded.unwrap_or_default());
         let slot = self.slot(key, launch)?;
         let started = slot.provider.get_or_try_init(|| self.start(launch, digest, config)).await.cloned();
         match started {
@@ -171,13 +187,15 @@ impl Pool {
         &self,
         launch: &Launch,
         digest: &str,
-        config: &Value,
+        config: Option<&Value>,
     ) -> Result<Arc<Provider>, PluginError> {
         let settings = &self.shared.settings;
         let known = self.shared.catalogues.get(&said_by(launch, digest));
         let provider =
             Provider::start(launch, settings.limits, &settings.directory, known, &self.shared.warden).await?;
-        provider.configure(config).await?;
+        if let Some(config) = config {
+            provider.configure(config).await?;
+        }
         Ok(Arc::new(provider))
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prost::bytes::Bytes;
 
-use super::answers::{Applied, ImportBy, Imported, Planned, Reading, State, unless_deferred};
+use super::answers::{Applied, ImportBy, Imported, Planned, Source, State, Told, unless_deferred};
 use super::call::Caller;
 use super::catalogue::Catalogue;
 use super::process::Process;
@@ -127,14 +127,19 @@ impl Provider {
     }
 
     /// A state as it lies somewhere, brought to the version of the schema.
-    pub async fn upgrade(&self, type_name: &str, version: i64, json: &[u8]) -> Result<Value, PluginError> {
+    pub async fn upgrade(
+        &self,
+        type_name: &str,
+        version: i64,
+        json: &[u8],
+    ) -> Result<Told<Value>, PluginError> {
         let schema = self.catalogue.resource(type_name)?;
-        let raw_state = wire::RawState { json: Bytes::copy_from_slice(json), flatmap: Default::default() };
         let question =
-            wire::UpgradeRequest { type_name: type_name.into(), version, raw_state: Some(raw_state) };
+            wire::UpgradeRequest { type_name: type_name.into(), version, raw_state: Some(raw(json)) };
         let answer: wire::UpgradeResponse = self.ask(Call::UpgradeResourceState, question).await?;
-        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
-        decode(answer.upgraded_state, schema.ty(), Call::UpgradeResourceState)
+        let warnings = Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        let answer = decode(answer.upgraded_state, schema.ty(), Call::UpgradeResourceState)?;
+        Ok(Told { answer, warnings })
     }
 
     /// The same for an identity.
@@ -143,17 +148,18 @@ impl Provider {
         type_name: &str,
         version: i64,
         json: &[u8],
-    ) -> Result<Option<Value>, PluginError> {
-        let raw_state = wire::RawState { json: Bytes::copy_from_slice(json), flatmap: Default::default() };
+    ) -> Result<Told<Option<Value>>, PluginError> {
         let question =
-            wire::UpgradeRequest { type_name: type_name.into(), version, raw_state: Some(raw_state) };
+            wire::UpgradeRequest { type_name: type_name.into(), version, raw_state: Some(raw(json)) };
         let call = Call::UpgradeResourceIdentity;
         let answer: wire::UpgradeIdentityResponse = self.ask(call, question).await?;
-        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
-        self.decode_identity(type_name, answer.upgraded_identity, call)
+        let warnings = Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        let answer = self.decode_identity(type_name, answer.upgraded_identity, call)?;
+        Ok(Told { answer, warnings })
     }
 
-    pub async fn read(&self, type_name: &str, state: &State) -> Result<Reading, PluginError> {
+    /// The resource as it is; nothing when it is gone.
+    pub async fn read(&self, type_name: &str, state: &State) -> Result<Told<Option<State>>, PluginError> {
         let schema = self.catalogue.resource(type_name)?;
         let question = wire::ReadRequest {
             type_name: type_name.into(),
@@ -169,8 +175,8 @@ impl Provider {
         unless_deferred(call, answer.deferred)?;
         let value = decode(answer.new_state, schema.ty(), call)?;
         let identity = self.decode_identity(type_name, answer.new_identity, call)?;
-        let state = known(value, answer.private, identity, call)?;
-        Ok(Reading { state, warnings })
+        let answer = known(value, answer.private, identity, call)?;
+        Ok(Told { answer, warnings })
     }
 
     /// What would become of `prior` by this configuration; `proposed` is the two merged.
@@ -242,7 +248,7 @@ impl Provider {
         Ok(Applied { state, diagnostics })
     }
 
-    pub async fn import(&self, type_name: &str, by: &ImportBy) -> Result<Vec<Imported>, PluginError> {
+    pub async fn import(&self, type_name: &str, by: &ImportBy) -> Result<Told<Vec<Imported>>, PluginError> {
         let (id, identity) = match by {
             ImportBy::Id(id) => (id.clone(), None),
             ImportBy::Identity(identity) => (String::new(), self.encode_identity(type_name, Some(identity))?),
@@ -257,7 +263,7 @@ impl Provider {
         };
         let call = Call::ImportResourceState;
         let answer: wire::ImportResponse = self.ask(call, question).await?;
-        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        let warnings = Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
         unless_deferred(call, answer.deferred)?;
         let mut found = Vec::new();
         for imported in answer.imported_resources {
@@ -268,56 +274,44 @@ impl Provider {
                 found.push(Imported { type_name: imported.type_name, state });
             }
         }
-        Ok(found)
+        Ok(Told { answer: found, warnings })
     }
 
-    /// A state of another type or another provider as one of this type.
+    /// A state of another type, which may be another provider's, as one of this type.
     pub async fn move_state(
         &self,
-        source: (&str, &str, i64),
-        json: &[u8],
-        private: Bytes,
+        source: &Source<'_>,
         type_name: &str,
-    ) -> Result<Option<State>, PluginError> {
+    ) -> Result<Told<Option<State>>, PluginError> {
         let schema = self.catalogue.resource(type_name)?;
-        let (provider, source_type, version) = source;
         let question = wire::MoveRequest {
-            source_provider_address: provider.into(),
-            source_type_name: source_type.into(),
-            source_schema_version: version,
-            source_state: Some(wire::RawState {
-                json: Bytes::copy_from_slice(json),
-                flatmap: Default::default(),
-            }),
+            source_provider_address: source.provider.into(),
+            source_type_name: source.type_name.into(),
+            source_schema_version: source.version,
+            source_state: Some(raw(source.json.as_bytes())),
             target_type_name: type_name.into(),
-            source_private: private,
-            source_identity: None,
-            source_identity_schema_version: 0,
+            source_private: source.private.clone(),
+            source_identity: source.identity.map(|identity| raw(identity.as_bytes())),
+            source_identity_schema_version: source.identity_version,
         };
         let call = Call::MoveResourceState;
         let answer: wire::MoveResponse = self.ask(call, question).await?;
-        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        let warnings = Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
         let value = decode(answer.target_state, schema.ty(), call)?;
         let identity = self.decode_identity(type_name, answer.target_identity, call)?;
-        known(value, answer.target_private, identity, call)
+        let answer = known(value, answer.target_private, identity, call)?;
+        Ok(Told { answer, warnings })
     }
 
-    /// The configuration a user could have written for this state, if the provider can tell.
-    pub async fn generate_config(
-        &self,
-        type_name: &str,
-        state: &Value,
-    ) -> Result<Option<Value>, PluginError> {
-        if !self.catalogue.capabilities.generate_resource_config {
-            return Ok(None);
-        }
+    /// The configuration that a user could have written for this state. Only of a provider that says it can tell.
+    pub async fn generate_config(&self, type_name: &str, state: &Value) -> Result<Told<Value>, PluginError> {
         let schema = self.catalogue.resource(type_name)?;
         let state = Some(encode(state, schema.ty())?);
         let question = wire::GenerateConfigRequest { type_name: type_name.into(), state };
         let call = Call::GenerateResourceConfig;
         let answer: wire::GenerateConfigResponse = self.ask(call, question).await?;
-        Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
-        decode(answer.config, schema.ty(), call).map(Some)
+        let warnings = Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
+        Ok(Told { answer: decode(answer.config, schema.ty(), call)?, warnings })
     }
 
     /// Asks it to give up what it is doing.
@@ -346,7 +340,7 @@ impl Provider {
         Ok(Some(IdentityData { identity_data: Some(encode(identity, &schema.ty)?) }))
     }
 
-    pub(super) fn decode_identity(
+    fn decode_identity(
         &self,
         type_name: &str,
         identity: Option<IdentityData>,
@@ -385,6 +379,11 @@ async fn ask_identities(
 
 pub(super) fn encode(value: &Value, ty: &Type) -> Result<DynamicValue, PluginError> {
     Ok(DynamicValue { msgpack: value.to_msgpack(ty)?.into(), json: Bytes::new() })
+}
+
+/// A state, or an identity, as it lies somewhere.
+fn raw(json: &[u8]) -> wire::RawState {
+    wire::RawState { json: Bytes::copy_from_slice(json), flatmap: Default::default() }
 }
 
 fn is_absent(value: &DynamicValue) -> bool {

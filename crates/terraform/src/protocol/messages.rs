@@ -2,8 +2,8 @@
 //!
 //! Both versions have the same messages with the same field numbers, but for the attributes of a schema; so there is
 //! one set of them, and the names of the calls are in [`super::methods`]. They are written as Rust rather than as
-//! `.proto` files: nothing has to be generated, and what we leave out (provisioners, actions, state stores) is plain
-//! to see.
+//! `.proto` files: nothing has to be generated, and what we leave out (provisioners, ephemeral resources, lists, actions,
+//! state stores) is plain to see.
 //!
 //! Schemas arrive as bytes and are decoded one by one when somebody asks: a provider may have thousands.
 
@@ -135,10 +135,6 @@ pub struct GetProviderSchemaResponse {
     pub server_capabilities: Option<ServerCapabilities>,
     #[prost(map = "string, message", tag = "7")]
     pub functions: HashMap<String, Function>,
-    #[prost(map = "string, bytes", tag = "8")]
-    pub ephemeral_resource_schemas: HashMap<String, Vec<u8>>,
-    #[prost(map = "string, bytes", tag = "9")]
-    pub list_resource_schemas: HashMap<String, Vec<u8>>,
 }
 
 /// A schema of protocol 5 or 6; the attributes' bytes are read by the version.
@@ -599,69 +595,4 @@ pub struct FunctionError {
     pub text: String,
     #[prost(int64, optional, tag = "2")]
     pub function_argument: Option<i64>,
-}
-
-#[derive(Clone, Copy, PartialEq, Message)]
-pub struct Timestamp {
-    #[prost(int64, tag = "1")]
-    pub seconds: i64,
-    #[prost(int32, tag = "2")]
-    pub nanos: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct OpenEphemeralResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub diagnostics: Vec<Diagnostic>,
-    #[prost(message, optional, tag = "2")]
-    pub renew_at: Option<Timestamp>,
-    #[prost(message, optional, tag = "3")]
-    pub result: Option<DynamicValue>,
-    #[prost(bytes = "bytes", optional, tag = "4")]
-    pub private: Option<Bytes>,
-    #[prost(message, optional, tag = "5")]
-    pub deferred: Option<Deferred>,
-}
-
-/// To renew it or to close it.
-#[derive(Clone, PartialEq, Message)]
-pub struct EphemeralRequest {
-    #[prost(string, tag = "1")]
-    pub type_name: String,
-    #[prost(bytes = "bytes", optional, tag = "2")]
-    pub private: Option<Bytes>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct RenewEphemeralResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub diagnostics: Vec<Diagnostic>,
-    #[prost(message, optional, tag = "2")]
-    pub renew_at: Option<Timestamp>,
-    #[prost(bytes = "bytes", optional, tag = "3")]
-    pub private: Option<Bytes>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ListRequest {
-    #[prost(string, tag = "1")]
-    pub type_name: String,
-    #[prost(message, optional, tag = "2")]
-    pub config: Option<DynamicValue>,
-    #[prost(bool, tag = "3")]
-    pub include_resource_object: bool,
-    #[prost(int64, tag = "4")]
-    pub limit: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ListEvent {
-    #[prost(message, optional, tag = "1")]
-    pub identity: Option<IdentityData>,
-    #[prost(string, tag = "2")]
-    pub display_name: String,
-    #[prost(message, optional, tag = "3")]
-    pub resource_object: Option<DynamicValue>,
-    #[prost(message, repeated, tag = "4")]
-    pub diagnostic: Vec<Diagnostic>,
 }

@@ -43,11 +43,6 @@ pub enum Call {
     ValidateDataResourceConfig,
     ReadDataSource,
     CallFunction,
-    ValidateEphemeralResourceConfig,
-    OpenEphemeralResource,
-    RenewEphemeralResource,
-    CloseEphemeralResource,
-    ListResource,
     StopProvider,
     /// Not the provider's but go-plugin's: end the process.
     Shutdown,
@@ -56,7 +51,7 @@ pub enum Call {
 }
 
 /// (call, path in protocol 5, path in protocol 6)
-const PATHS: [(Call, &str, &str); 24] = {
+const PATHS: [(Call, &str, &str); 19] = {
     use Call::*;
     macro_rules! both {
         ($call:ident) => {
@@ -91,11 +86,6 @@ const PATHS: [(Call, &str, &str); 24] = {
         both!(ValidateDataResourceConfig, "ValidateDataSourceConfig"),
         both!(ReadDataSource),
         both!(CallFunction),
-        both!(ValidateEphemeralResourceConfig),
-        both!(OpenEphemeralResource),
-        both!(RenewEphemeralResource),
-        both!(CloseEphemeralResource),
-        both!(ListResource),
         both!(StopProvider, "Stop"),
         (Shutdown, "/plugin.GRPCController/Shutdown", "/plugin.GRPCController/Shutdown"),
         (StreamStdio, "/plugin.GRPCStdio/StreamStdio", "/plugin.GRPCStdio/StreamStdio"),
@@ -111,6 +101,18 @@ impl Call {
             Version::V5 => five,
             Version::V6 => six,
         }
+    }
+
+    /// Whether a provider answers it by asking its cloud. Plans it computes: one that looks something up for it does
+    /// so beside the Read before the plan or the Apply after it, which wait for their turn.
+    pub fn reaches_the_cloud(self) -> bool {
+        use Call::{
+            ApplyResourceChange, ConfigureProvider, ImportResourceState, ReadDataSource, ReadResource,
+        };
+        matches!(
+            self,
+            ConfigureProvider | ReadResource | ApplyResourceChange | ImportResourceState | ReadDataSource
+        )
     }
 
     /// As protocol 6 calls it, for people.

@@ -2,8 +2,10 @@
 
 use http::Method;
 use serde_json::{Value as Json, json};
+use terraform::plugin::Launch;
 
 use super::plane::*;
+use super::world::*;
 
 /// A thing with secrets everywhere, which no object is about any more.
 async fn left_behind(plane: &Plane, name: &str) -> Json {
@@ -105,6 +107,34 @@ async fn what_is_secret_of_an_import_stays() {
             things.iter().any(|thing| thing["id"] == id && thing["secret"] == "changed")
         };
         plane.until(THINGS, &new, changed).await;
+    }
+}
+
+/// A provider that can tell what a user would have written is believed: what it filled in itself is left to it.
+#[tokio::test]
+async fn what_is_written_of_an_import() {
+    for generates in [false, true] {
+        let mut launch = Launch::new(shelf_program());
+        if generates {
+            launch.environment.insert("GENERATE".into(), auth::Secret::new("1".to_owned()));
+        }
+        let plane = Plane::of(World::new(), "shelf", launch).await;
+        plane.provider_secret().await;
+        let before = left_behind(&plane, "one").await;
+        let asked = applies(&plane);
+        plane.thing("mine", json!({"resource": {"id": before["id"]}})).await;
+        plane.current(THINGS, "mine").await;
+        plane.look(THINGS, "mine").await;
+        let object = plane.current(THINGS, "mine").await;
+        let written = &object["spec"]["resource"];
+        assert_eq!((&written["id"], &written["size"]), (&before["id"], &json!(7)));
+        for filled_in in ["note", "zones"] {
+            assert_eq!(written.get(filled_in).is_none(), generates, "{filled_in}: {written:#}");
+        }
+        let secret = object["spec"]["secretRef"]["name"].as_str().unwrap();
+        let secret = plane.get("secrets", secret).await.unwrap();
+        assert!(secret_value(&secret, "resource").unwrap().contains("of the thing"));
+        assert_eq!((plane.world.things(), applies(&plane)), (vec![before], asked));
     }
 }
 

@@ -112,7 +112,7 @@ async fn in_the_middle_of_a_call() {
             }
         };
         assert_eq!(lease.process_id() == process, survives, "{fault}");
-        assert!(lease.read(THING, &state).await.unwrap().state.is_some());
+        assert!(lease.read(THING, &state).await.unwrap().answer.is_some());
     }
     check("ReadResource: die", "the provider ended during ReadResource (exit status: 42)", false).await;
     check("ReadResource: hang", "the provider did not answer ReadResource within 12 seconds", false).await;

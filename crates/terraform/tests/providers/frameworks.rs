@@ -70,7 +70,7 @@ async fn the_crate_tf_provider() {
     assert_eq!(std::fs::read_to_string(&note).unwrap(), "hello");
 
     std::fs::write(&note, "changed by others").unwrap();
-    let read = lease.read(kind, &state).await.unwrap().state.unwrap();
+    let read = lease.read(kind, &state).await.unwrap().answer.unwrap();
     assert_eq!(read.value.field("text").as_str(), Some("changed by others"));
     let state = change_to(&lease, kind, &read, json!({"title": "a", "text": "again"})).await.unwrap();
     assert_eq!(std::fs::read_to_string(&note).unwrap(), "again");
@@ -93,17 +93,17 @@ async fn the_python_package_tf() {
     let state = change_to(&lease, kind, &State::none(), json!({"name": "anna"})).await.unwrap();
     assert_eq!(server.ask("SELECT rolcanlogin FROM pg_roles WHERE rolname = 'anna'"), "f");
     server.ask("ALTER ROLE anna CONNECTION LIMIT 5");
-    let read = lease.read(kind, &state).await.unwrap().state.unwrap();
+    let read = lease.read(kind, &state).await.unwrap().answer.unwrap();
     assert_eq!(read.value.field("connection_limit"), &Value::number(5));
     let state = change_to(&lease, kind, &read, json!({"name": "anna", "login": true})).await.unwrap();
     assert_eq!(server.ask("SELECT rolcanlogin FROM pg_roles WHERE rolname = 'anna'"), "t");
 
     server.ask("CREATE ROLE otto LOGIN");
-    let imported = lease.import(kind, &ImportBy::Id("otto".into())).await.unwrap();
+    let imported = lease.import(kind, &ImportBy::Id("otto".into())).await.unwrap().answer;
     assert_eq!(imported[0].state.value.field("login"), &Value::Bool(true));
     destroy(&lease, kind, &state).await;
     assert_eq!(server.ask("SELECT count(*) FROM pg_roles WHERE rolname = 'anna'"), "0");
-    assert!(lease.read(kind, &state).await.unwrap().state.is_none());
+    assert!(lease.read(kind, &state).await.unwrap().answer.is_none());
 }
 
 /// The whole life of objects against a real database, judged by the database itself.

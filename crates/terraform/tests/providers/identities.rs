@@ -83,5 +83,5 @@ async fn identities_of_an_older_version() {
     let schema = old.catalogue().identity(THING).unwrap();
     let json = state.identity.unwrap().to_state_json(&schema.ty).unwrap();
     let (new, state) = ask(1, "new").await;
-    assert_eq!(new.upgrade_identity(THING, 0, &json).await.unwrap(), state.identity);
+    assert_eq!(new.upgrade_identity(THING, 0, &json).await.unwrap().answer, state.identity);
 }

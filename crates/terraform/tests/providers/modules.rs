@@ -193,8 +193,8 @@ async fn what_is_wrong_with_a_module_is_said_and_nothing_is_made() {
     plane.provider_secret().await;
     plane.create(MODULES, module(json!({"moduleRef": {"configMap": {"name": "shop"}}}))).await;
     plane.failed(MODULES, "shop", "ConfigMap default/shop does not exist").await;
-    files(&plane, "resource \"shelf_thing\" \"a\" {\n  name = \"a\"\n}\n\nmoved {}\n").await;
-    plane.failed(MODULES, "shop", "main.tf:5: moved blocks are not supported").await;
+    files(&plane, "resource \"shelf_thing\" \"a\" {\n  name = \"a\"\n}\n\nremoved {}\n").await;
+    plane.failed(MODULES, "shop", "main.tf:5: removed blocks are not supported").await;
     let write =
         async |text: &str| plane.patch("configmaps", "shop", json!({"data": {"main.tf": text}})).await;
     for (text, says) in [

@@ -7,7 +7,7 @@ use apiserver::catalog::Offer;
 use apiserver::{Config, Engine as Server};
 use http::{Method, Request};
 use objects::{Value as Json, meta};
-use provision::{Engine, Limits, Metrics, Reviewing, Settings};
+use provision::{Engine, Limits, Metrics, Pace, Reviewing, Settings};
 use runtime::{Controller, Fleet, Identity, InProcessFleet, Key, Options, Runtime};
 use serde_json::json;
 use store::{Embedded, Store};
@@ -36,6 +36,8 @@ pub struct Plane {
     client: kube::Client,
     /// How long the engine waits for a driver that does not say itself how long that may be.
     pub patience: Duration,
+    /// Of calls to the cloud.
+    pub pace: Pace,
     running: Option<(CancellationToken, JoinHandle<()>)>,
     _directory: TempDir,
 }
@@ -83,8 +85,17 @@ impl Plane {
         let identity = Identity::administrator("admin", "test");
         let client = fleet.client("a", &identity);
         let patience = Settings::new(&[9; 32]).patience;
-        let mut plane =
-            Plane { world, registry, server, fleet, client, patience, running: None, _directory: directory };
+        let mut plane = Plane {
+            world,
+            registry,
+            server,
+            fleet,
+            client,
+            patience,
+            pace: Pace::default(),
+            running: None,
+            _directory: directory,
+        };
         plane.start();
         plane
     }
@@ -96,7 +107,7 @@ impl Plane {
         let engine = Engine::new(
             Arc::new(driver),
             settings,
-            Arc::new(Limits::default()),
+            Arc::new(Limits::new(self.pace)),
             Arc::new(Metrics::default()),
         );
         offer(&self.server, &engine);
@@ -119,7 +130,7 @@ impl Plane {
             },
         };
         let directory = self.world.cloud.path().join("modules");
-        let modules = Modules::new(self.registry.clone(), self.world.pool.clone(), Some(directory));
+        let modules = Modules::new(engine.clone(), Some(directory));
         let controllers: Vec<Box<dyn Controller>> =
             vec![Box::new(engine), Box::new(providers), Box::new(modules)];
         let runtime = Runtime::new(self.fleet.clone(), controllers, options);

@@ -2,6 +2,7 @@
 
 use objects::Value as Json;
 use serde_json::json;
+use terraform::module::kinds::MODULES;
 
 use super::plane::*;
 
@@ -40,6 +41,70 @@ async fn warnings_are_events() {
             (&json!("Thing"), &json!("one"))
         );
     }
+}
+
+/// Also of what is taken over, by its id or as another version of the provider left it.
+#[tokio::test]
+async fn warnings_of_imports_and_upgrades() {
+    let plane = Plane::new().await;
+    plane.provider_secret().await;
+    plane.thing("first", json!({"resource": {"name": "one", "size": 1}})).await;
+    plane.current(THINGS, "first").await;
+    let retain = json!({"metadata": {"annotations": {"hangar.dev/deletion-policy": "retain"}}});
+    plane.patch(THINGS, "first", retain).await;
+    plane.delete(THINGS, "first").await;
+    plane.gone(THINGS, "first").await;
+    let there = plane.world.things().remove(0);
+    plane.secret("left", "instance", json!({"schema_version": 0, "attributes": there})).await;
+    for (call, annotation, value, says) in [
+        ("ImportResourceState", "hangar.dev/import-id", there["id"].as_str().unwrap(), "imported"),
+        ("UpgradeResourceState", "hangar.dev/import-state", "left", "upgraded"),
+    ] {
+        plane.world.fault(&format!("{call}: warn"));
+        let mut object = thing(says, json!({"resource": {"name": "one", "size": 1}}));
+        let annotations = json!({annotation: value, "hangar.dev/deletion-policy": "retain"});
+        object["metadata"]["annotations"] = annotations;
+        plane.create(THINGS, object).await;
+        plane.current(THINGS, says).await;
+        plane.delete(THINGS, says).await;
+        plane.gone(THINGS, says).await;
+        let told = warnings(&plane).await;
+        let own = told.iter().find(|event| event["involvedObject"]["name"] == says).unwrap();
+        assert_eq!(own["message"], format!("spec.resource.size: {says}: nothing is old"));
+    }
+    assert_eq!(plane.world.things(), [there]);
+}
+
+/// Those of data are told on the module that reads it.
+#[tokio::test]
+async fn warnings_of_data() {
+    let plane = Plane::new().await;
+    plane.provider_secret().await;
+    plane.world.fault("ReadDataSource: warn");
+    let text =
+        "data \"shelf_count\" \"all\" {}\noutput \"count\" {\n  value = data.shelf_count.all.count\n}\n";
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shop"}, "data": {"main.tf": text},
+    });
+    plane.create("configmaps", map).await;
+    let module = json!({
+        "apiVersion": "tf.kubeform.com/v1alpha1", "kind": "Module", "metadata": {"name": "shop"},
+        "spec": {"providerRef": {"name": "shelf"}, "moduleRef": {"configMap": {"name": "shop"}}},
+    });
+    plane.create(MODULES, module).await;
+    plane.current(MODULES, "shop").await;
+    let before = plane.asked("ReadDataSource");
+    plane.nudge(MODULES, "shop").await;
+    plane.until(MODULES, "shop", |_| plane.asked("ReadDataSource") > before).await;
+    plane.rest().await;
+    let told = warnings(&plane).await;
+    let [event] = told.as_slice() else { panic!("{told:#?}") };
+    assert_eq!(event["message"], "data.shelf_count.all: size: counted: nothing is old");
+    let about = &event["involvedObject"];
+    assert_eq!(
+        (&about["kind"], &about["name"], &event["count"]),
+        (&json!("Module"), &json!("shop"), &json!(1))
+    );
 }
 
 /// A provider may put off what it is asked: that is said, nothing is done, and it is asked again.

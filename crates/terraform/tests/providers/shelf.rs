@@ -34,7 +34,7 @@ async fn a_resource_lives() {
     assert!(shape::secrets(&schema.block, &state.value).unwrap()["token"].is_string());
 
     // Nothing to do, as Read and Plan agree.
-    let read = lease.read(THING, &state).await.unwrap().state.unwrap();
+    let read = lease.read(THING, &state).await.unwrap().answer.unwrap();
     let (_, planned) = plan(&lease, &read, wanted.clone()).await.unwrap();
     assert_eq!(change::differences(&schema.block, &read.value, &planned.state), []);
 
@@ -51,11 +51,11 @@ async fn a_resource_lives() {
 
     // Out of the stored form, and gone.
     let stored = state.value.to_state_json(schema.ty()).unwrap();
-    assert!(lease.upgrade(THING, 0, &stored).await.unwrap() == state.value);
+    assert!(lease.upgrade(THING, 0, &stored).await.unwrap().answer == state.value);
     let destroy = Planned { state: Value::Null, ..planned };
     let applied = lease.apply(THING, &state, &destroy, &Value::Null, None).await.unwrap();
     assert!(applied.state.is_none() && world.things().is_empty());
-    assert!(lease.read(THING, &state).await.unwrap().state.is_none());
+    assert!(lease.read(THING, &state).await.unwrap().answer.is_none());
 }
 
 #[tokio::test]
@@ -64,12 +64,12 @@ async fn imports_and_data() {
     let lease = world.lease().await;
     let state = create(&lease, simple()).await;
     let id = state.value.field("id").as_str().unwrap().to_owned();
-    let imported = lease.import(THING, &ImportBy::Id(id)).await.unwrap();
+    let imported = lease.import(THING, &ImportBy::Id(id)).await.unwrap().answer;
     assert!(imported[0].state.value == state.value && imported[0].state.private.as_ref() == b"imported");
     let error = lease.import(THING, &ImportBy::Id("nothing".into())).await.unwrap_err();
     assert_eq!(error.to_string(), "there is no thing with this id");
     let count = lease.read_data("shelf_count", &Value::Fields(Default::default())).await.unwrap();
-    assert_eq!(count.field("count"), &Value::number(1));
+    assert_eq!(count.answer.field("count"), &Value::number(1));
     let error = lease.import("shelf_other", &ImportBy::Id("x".into())).await.unwrap_err();
     assert_eq!(error.to_string(), "the provider has no resource type \"shelf_other\"");
 }

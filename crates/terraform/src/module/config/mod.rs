@@ -14,13 +14,13 @@ pub use call::{Call, Provider};
 pub use resource::{Before, Ignored, Repetition, Resource};
 
 use super::expression::{Budget, Nothing, Scope};
+use super::moving::Move;
 use super::problem::{File, Problem};
 use super::term::Term;
 use super::types::{self, Constraint};
 
 /// Blocks of a module that are not done.
-const REFUSED: [(&str, &str); 6] = [
-    ("moved", "moved blocks are not supported"),
+const REFUSED: [(&str, &str); 5] = [
     ("import", "import blocks are not supported"),
     ("removed", "removed blocks are not supported"),
     ("check", "check blocks are not supported"),
@@ -38,6 +38,7 @@ pub struct Module {
     pub calls: BTreeMap<String, Call>,
     /// By `name` or `name.alias`.
     pub providers: BTreeMap<String, Provider>,
+    pub moves: Vec<Move>,
 }
 
 #[derive(Debug)]
@@ -136,6 +137,7 @@ impl Module {
                         return twice();
                     }
                 }
+                ("moved", []) => self.moves.push(Move::read(file, block)?),
                 ("terraform", []) => terraform(file, &block.body)?,
                 _ => {
                     let known = REFUSED.iter().find(|(refused, _)| *refused == kind);

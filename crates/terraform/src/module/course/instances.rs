@@ -75,7 +75,7 @@ impl Declared<'_> {
     pub fn find(
         &self,
         situation: &Situation<'_>,
-        known: &Instance,
+        known: &Instance<'_>,
         before: Option<String>,
     ) -> Result<Found, Problem> {
         let scope = Scope::new(&self.resource.file, known, situation.budget);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use hcl_edit::Span as _;
 
 use super::MOST;
+use super::calling::Functions;
 use crate::module::address::Which;
 use crate::module::config::Repetition;
 use crate::module::expression::{Names, Scope};
@@ -17,12 +18,14 @@ type Values = BTreeMap<String, Result<Term, Problem>>;
 
 /// One instance of a module. A value that is pending is known to be so.
 #[derive(Default)]
-pub(super) struct Instance {
+pub(super) struct Instance<'a> {
     pub variables: Values,
     pub locals: Values,
     /// By address in the module.
     pub resources: Values,
     pub calls: BTreeMap<String, Called>,
+    /// Of providers.
+    pub functions: Option<Functions<'a>>,
 }
 
 /// A called module, seen from the caller.
@@ -38,7 +41,7 @@ fn find(values: &Values, name: &str, what: &str) -> Result<Term, Problem> {
     values.get(name).cloned().unwrap_or_else(missing)
 }
 
-impl Names for Instance {
+impl Names for Instance<'_> {
     fn variable(&self, name: &str) -> Result<Term, Problem> {
         find(&self.variables, name, "variable")
     }
@@ -67,6 +70,11 @@ impl Names for Instance {
             values.push((which, Term::Object(entries)));
         }
         Ok(called.form.together(values))
+    }
+
+    fn function(&self, provider: &str, name: &str, arguments: Vec<Term>) -> Result<Term, Problem> {
+        let missing = || Problem::new(format!("there is no function {name:?}"));
+        self.functions.ok_or_else(missing)?.call(provider, name, arguments)
     }
 }
 

@@ -2,12 +2,15 @@
 //!
 //! Everything is taken in the order of what it refers to, in every instance of its module. A resource whose arguments
 //! are all known is wanted as they say; one that refers to something that is not there, or not yet as wanted, is left
-//! as it is until that is settled. Data that has to be read is asked for, and the course found again with the answer.
+//! as it is until that is settled. Data that has to be read, and functions of providers that have to be called, are asked
+//! for, and the course found again with the answers.
 //! What is no longer wanted goes when nothing that stood on it is left or on its way.
 
+mod calling;
 mod instances;
 mod known;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -25,8 +28,11 @@ use super::term::Term;
 use super::tree::Tree;
 use crate::driver::telling;
 use crate::names::FieldNames;
+use crate::plugin::Function;
 use crate::schema::Schema;
 use crate::value::Value;
+use calling::Functions;
+pub use calling::{Calling, Returned};
 use instances::{Declared, Found};
 use known::{Bound, Called, Form, Instance, keys};
 
@@ -90,6 +96,8 @@ pub struct Course {
     pub going: BTreeSet<String>,
     /// What has to be read before more can be said.
     pub asked: Vec<Asked>,
+    /// And what has to be called.
+    pub calls: BTreeSet<Calling>,
     /// Configurations of providers that the module makes itself, in the provider's names.
     pub providers: BTreeMap<String, Json>,
     /// What is still waited for; nothing if all is as it should be.
@@ -108,6 +116,7 @@ pub trait Schemas {
     fn data(&self, provider: &str, type_name: &str) -> Result<Arc<Schema>, Problem>;
     /// The configuration of a provider.
     fn provider(&self, name: &str) -> Result<Arc<Schema>, Problem>;
+    fn function(&self, provider: &str, name: &str) -> Result<Arc<Function>, Problem>;
 }
 
 pub struct Situation<'a> {
@@ -118,6 +127,8 @@ pub struct Situation<'a> {
     pub there: &'a BTreeMap<String, There>,
     /// What data sources came to, by address.
     pub answers: &'a BTreeMap<String, Answer>,
+    /// What functions of providers made of their arguments.
+    pub returned: &'a Returned,
     /// Whether the object of an instance is as it should be.
     pub fits: &'a dyn Fn(&Wanted) -> bool,
     pub budget: &'a Budget,
@@ -125,13 +136,16 @@ pub struct Situation<'a> {
 
 /// Finds out what to do. An error means that nothing is done.
 pub fn course(situation: &Situation<'_>) -> Result<Course, Problem> {
+    let calls = RefCell::new(BTreeSet::new());
     let root = Instance {
         variables: situation.inputs.iter().map(|(name, term)| (name.clone(), Ok(term.clone()))).collect(),
+        functions: Some(Functions { situation, path: &[], calls: &calls }),
         ..Instance::default()
     };
     let only = Placed { prefix: String::new(), caller: String::new(), at: 0, bound: Bound::new() };
     let mut walk = Walk {
         situation,
+        calls: &calls,
         known: BTreeMap::from([(String::new(), root)]),
         places: BTreeMap::from([(Path::new(), Ok(Arc::from([only])))]),
         pending: BTreeMap::new(),
@@ -142,7 +156,12 @@ pub fn course(situation: &Situation<'_>) -> Result<Course, Problem> {
     for node in &situation.graph.order {
         walk.step(node)?;
     }
-    walk.finish()
+    let course = walk.finish()?;
+    let calls = calls.into_inner();
+    if situation.returned.len() + calls.len() > MOST {
+        return Err(Problem::new(format!("functions of providers are called more than {MOST} times")));
+    }
+    Ok(Course { calls, ..course })
 }
 
 /// The same for a module that is being deleted: everything goes.
@@ -183,8 +202,9 @@ type Places = Result<Arc<[Placed]>, String>;
 
 struct Walk<'a> {
     situation: &'a Situation<'a>,
+    calls: &'a RefCell<BTreeSet<Calling>>,
     /// By the prefixes of instances.
-    known: BTreeMap<String, Instance>,
+    known: BTreeMap<String, Instance<'a>>,
     places: BTreeMap<Path, Places>,
     /// Declarations, and providers, that something of is not there yet; and why.
     pending: BTreeMap<String, String>,
@@ -201,8 +221,8 @@ fn kept(value: Result<Term, Problem>) -> Result<Result<Term, Problem>, Problem> 
     }
 }
 
-impl Walk<'_> {
-    fn step(&mut self, node: &Node) -> Result<(), Problem> {
+impl<'a> Walk<'a> {
+    fn step(&mut self, node: &'a Node) -> Result<(), Problem> {
         let Some(tree) = self.situation.tree.at(&node.path) else { return Ok(()) };
         if node.item == Item::Instances {
             return self.call(&node.path);
@@ -236,12 +256,12 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn instance(&mut self, prefix: &str) -> &mut Instance {
+    fn instance(&mut self, prefix: &str) -> &mut Instance<'a> {
         self.known.entry(prefix.to_owned()).or_default()
     }
 
     /// How often a module is called, by each instance of its caller.
-    fn call(&mut self, path: &Path) -> Result<(), Problem> {
+    fn call(&mut self, path: &'a Path) -> Result<(), Problem> {
         let Some((name, above)) = path.split_last() else { return Ok(()) };
         let Some(call) = self.situation.tree.call(path) else { return Ok(()) };
         let callers = match self.places.get(above) {
@@ -291,7 +311,9 @@ impl Walk<'_> {
             self.staying.extend(there.map(|(address, _)| address.clone()));
             self.course.waiting.push(format!("{} waits: {why}", inside.trim_end_matches('.')));
         } else {
-            self.known.extend(all.iter().map(|place| (place.prefix.clone(), Instance::default())));
+            let functions = Some(Functions { situation: self.situation, path, calls: self.calls });
+            let new = || Instance { functions, ..Instance::default() };
+            self.known.extend(all.iter().map(|place| (place.prefix.clone(), new())));
             found = Ok(all.into());
         }
         self.places.insert(path.clone(), found);
@@ -412,7 +434,10 @@ impl Walk<'_> {
         course.waiting.extend(leaving.iter().map(|address| not_gone(address)));
         course.leaving = leaving.into_iter().cloned().collect();
         if let (true, Some(root)) = (course.waiting.is_empty(), known.get("")) {
-            outputs(situation, root, &mut course)?;
+            match outputs(situation, root, &mut course) {
+                Err(Problem::Pending(why)) => course.waiting.push(why),
+                told => told?,
+            }
         }
         Ok(course)
     }
@@ -432,7 +457,7 @@ fn provider_key(name: &str) -> String {
     format!("provider {name}")
 }
 
-fn outputs(situation: &Situation<'_>, known: &Instance, course: &mut Course) -> Result<(), Problem> {
+fn outputs(situation: &Situation<'_>, known: &Instance<'_>, course: &mut Course) -> Result<(), Problem> {
     let module = &situation.tree.module;
     let names = FieldNames::new(module.outputs.keys(), true);
     for (name, output) in &module.outputs {

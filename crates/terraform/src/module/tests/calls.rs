@@ -251,6 +251,83 @@ fn providers_and_their_configurations() {
 }
 
 #[test]
+fn functions_of_providers() {
+    const TEXT: &str = r#"
+        variable "word" {
+          sensitive = true
+          default   = "hunter22"
+        }
+        resource "a_b" "c" {
+          name        = provider::a::f(provider::a::f("x", "1"), 2)
+          secret_word = provider::a::f(var.word)
+        }
+        module "inner" {
+          source    = "./inner"
+          providers = { other = a.west }
+        }
+        output "made" {
+          value = provider::a::f(a_b.c.name)
+        }
+    "#;
+    const INNER: &str = "resource \"a_b\" \"d\" {\n name = provider::other::f(\"d\")\n}";
+    let files: Files<'_> = &[("", TEXT), ("inner", INNER)];
+    let mut there = BTreeMap::new();
+    let mut returned = Returned::new();
+    // As it is done: what is asked for is answered, until there is nothing more to ask.
+    let mut settle = |files: Files<'_>, there: &BTreeMap<String, There>| -> Result<_, Problem> {
+        for round in 1.. {
+            let course = decide_knowing(files, there, &BTreeMap::new(), &returned)?;
+            if course.calls.is_empty() {
+                return Ok((round, course));
+            }
+            for calling in course.calls {
+                assert_eq!((calling.provider.as_str(), calling.name.as_str()), ("a", "f"));
+                let text = calling.arguments[0].as_str().unwrap().to_owned();
+                let made = format!("{text}/{}", calling.arguments.len());
+                let made = if text == "no" { Err("it says no".to_owned()) } else { Ok(Term::text(made)) };
+                assert!(returned.insert(calling, made).is_none(), "asked twice");
+            }
+        }
+        unreachable!()
+    };
+    let (rounds, course) = settle(files, &there).unwrap();
+    assert_eq!((rounds, addresses(&course)), (3, vec!["a_b.c", "module.inner.a_b.d"]));
+    let wanted = find(&course, "a_b.c");
+    assert_eq!(wanted.shown, json!({"name": "x/2/2"}));
+    assert_eq!(wanted.secret, Some(json!({"secret_word": "hunter22/1"})), "what is made of a secret is one");
+    assert_eq!(find(&course, "module.inner.a_b.d").shown["name"], "d/1");
+    // Outputs come last.
+    there.extend([settled(&[], "a_b.c"), settled(&[], "module.inner.a_b.d")]);
+    let (_, course) = settle(files, &there).unwrap();
+    assert!(course.waiting.is_empty(), "{:?}", course.waiting);
+    assert_eq!(course.outputs["made"], "a_b.c/1");
+
+    let mut refused = |value: &str, expected: &str| {
+        let text = format!("locals {{\n a = {value}\n}}");
+        let problem = settle(&[("", text.as_str())], &BTreeMap::new());
+        assert_eq!(problem.expect_err(value).to_string(), expected);
+    };
+    refused("provider::a::f(\"no\")", "main.tf:2: provider::a::f: it says no");
+    refused(
+        "provider::a::f(sensitive(\"no\"))",
+        "main.tf:2: provider::a::f fails, of something sensitive that it is given",
+    );
+    refused("provider::a::f()", "main.tf:2: provider::a::f: it takes 1 arguments, and not 0");
+    refused(
+        "provider::a::f([])",
+        "main.tf:2: provider::a::f: the argument \"text\": a string is required, and this is a list",
+    );
+    refused("provider::a::f(null)", "main.tf:2: provider::a::f: the argument \"text\": it must not be null");
+    refused("other::f(1)", "main.tf:2: the function \"other::f\" is not supported");
+    let tried = "output \"a\" {\n value = try(provider::a::f(\"no\"), \"else\")\n}";
+    assert_eq!(settle(&[("", tried)], &BTreeMap::new()).unwrap().1.outputs["a"], "else");
+    // Where nothing is known yet, nobody is asked.
+    let early = "variable \"a\" {\n default = provider::a::f(\"x\")\n}";
+    let problem = settle(&[("", early)], &BTreeMap::new()).expect_err(early);
+    assert_eq!(problem.to_string(), "main.tf:2: functions of providers cannot be called here");
+}
+
+#[test]
 fn what_is_said_about_a_resource() {
     let text = "resource \"a_b\" \"c\" {\n name = \"c\"\n lifecycle {\n create_before_destroy = true\n \
         ignore_changes = [name, tags[\"x.y\"], page[0].text]\n}\n}";

@@ -11,22 +11,23 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 
 use super::config::Module;
-use super::course::{self, Answer, Course, Schemas, Situation, There, Wanted};
+use super::course::{self, Answer, Course, Returned, Schemas, Situation, There, Wanted};
 use super::expression::Budget;
 use super::graph::Graph;
 use super::inputs::inputs;
 use super::problem::{File, Problem};
 use super::term::Term;
 use super::tree::Tree;
+use crate::plugin::{Function, Parameter};
 use crate::schema::{Block, Member, Nested, Nesting, Schema, Shape};
 use crate::value::Type;
 
 // Declarations.
 
 /// Modules by their directories; the empty one is the outermost.
-type Files<'a> = &'a [(&'a str, &'a str)];
+pub(super) type Files<'a> = &'a [(&'a str, &'a str)];
 
-fn tree(files: Files<'_>, directory: &str) -> Result<Tree, Problem> {
+pub(super) fn tree(files: Files<'_>, directory: &str) -> Result<Tree, Problem> {
     let text = files.iter().find(|(place, _)| *place == directory).map_or("", |(_, text)| text);
     let name = if directory.is_empty() { "main.tf".to_owned() } else { format!("{directory}/main.tf") };
     let module = Module::parse(&[Arc::new(File { name, text: text.to_owned(), ..File::default() })])?;
@@ -77,7 +78,19 @@ fn what_is_not_supported_is_refused_with_its_place() {
         "resource \"a_b\" \"c\" {\n  lifecycle {\n    ignore_changes = [1]\n  }\n}",
         "main.tf:3: ignore_changes is a list of attributes, or the word all",
     );
-    check("moved {\n}", "main.tf:1: moved blocks are not supported");
+    check("removed {\n}", "main.tf:1: removed blocks are not supported");
+    for moved in ["", "from = a_b.c", "from = a_b.c\n to = a_b", "from = a_b.c\n to = a_b.d.e"] {
+        let expected = "main.tf:1: moved has from and to, which are addresses";
+        check(&format!("moved {{\n {moved}\n}}"), expected);
+    }
+    check(
+        "moved {\n from = a_b.c\n to = module.d\n}",
+        "main.tf:1: a resource does not become a module, nor a module a resource",
+    );
+    check(
+        "resource \"a_b\" \"c\" {\n}\nmoved {\n from = a_b.c\n to = a_b.d\n}",
+        "main.tf:3: a_b.c has moved, and is declared still",
+    );
     check(
         "locals {\n  a = uuid()\n}",
         "main.tf:2: the function \"uuid\" gives something else each time, and the module would never be settled",
@@ -199,6 +212,16 @@ impl Schemas for Same {
     fn provider(&self, _: &str) -> Result<Arc<Schema>, Problem> {
         Ok(thing())
     }
+
+    /// `f(text, numbers...)`.
+    fn function(&self, _: &str, _: &str) -> Result<Arc<Function>, Problem> {
+        let parameter = |name: &str, ty: Type| Parameter { name: name.into(), ty, takes_null: false };
+        Ok(Arc::new(Function {
+            parameters: vec![parameter("text", Type::String)],
+            variadic: Some(parameter("numbers", Type::Number)),
+            returns: Type::String,
+        }))
+    }
 }
 
 /// Decides about a module when these are there, all of them as wanted.
@@ -211,6 +234,15 @@ fn decide_with(
     there: &BTreeMap<String, There>,
     answers: &BTreeMap<String, Answer>,
 ) -> Result<Course, Problem> {
+    decide_knowing(files, there, answers, &Returned::new())
+}
+
+fn decide_knowing(
+    files: Files<'_>,
+    there: &BTreeMap<String, There>,
+    answers: &BTreeMap<String, Answer>,
+    returned: &Returned,
+) -> Result<Course, Problem> {
     let (tree, graph) = checked(files)?;
     let budget = Budget::default();
     let given = inputs(&tree.module, &json!({}), None, &budget)?;
@@ -221,6 +253,7 @@ fn decide_with(
         schemas: &Same,
         there,
         answers,
+        returned,
         fits: &|_| true,
         budget: &budget,
     })
