@@ -20,6 +20,8 @@ pub enum Audience {
     Everybody,
     /// Nobody but the provider.
     Provider,
+    /// The same where a Secret tells it more: what is required may be there.
+    ProviderBesideSecret,
 }
 
 /// What was read of a body.
@@ -76,7 +78,9 @@ pub fn value(
             },
         }
     }
-    let missing = |(name, member): &(&String, &Member)| member.required && !reading.given.contains(name);
+    let needed = audience != Audience::ProviderBesideSecret;
+    let missing =
+        |(name, member): &(&String, &Member)| needed && member.required && !reading.given.contains(name);
     if let Some((name, _)) = schema.members.iter().find(missing) {
         return Err(Problem::new(format!("the argument {name:?} is required")));
     }
@@ -182,7 +186,7 @@ impl Reading {
 /// shown in objects.
 fn fitted(term: Term, member: &Member, audience: Audience) -> Result<Value, Problem> {
     let exposed = match &member.shape {
-        _ if member.is_secret() || audience == Audience::Provider => false,
+        _ if member.is_secret() || audience != Audience::Everybody => false,
         Shape::Plain(_) => term.has_secret(),
         Shape::Nested(nested) => exposes(&term, nested),
     };

@@ -8,11 +8,10 @@ use super::plane::*;
 #[tokio::test]
 async fn modules_call_functions_of_providers() {
     let plane = Plane::new().await;
-    // Before the provider is configured, too.
+    plane.provider_secret().await;
+    // Before the provider is configured, too, with this and with what the Secret says.
     let text = r#"
-        variable "directory" {}
         provider "shelf" {
-          directory   = var.directory
           account_key = provider::shelf::label("key of the account")
         }
         resource "shelf_thing" "a" {
@@ -29,10 +28,7 @@ async fn modules_call_functions_of_providers() {
     plane.create("configmaps", map).await;
     let object = json!({
         "apiVersion": "tf.kubeform.com/v1alpha1", "kind": "Module", "metadata": {"name": "shop"},
-        "spec": {
-            "moduleRef": {"configMap": {"name": "shop"}},
-            "resource": {"input": {"directory": plane.world.cloud.path().to_str().unwrap()}},
-        },
+        "spec": {"providerRef": {"name": "shelf"}, "moduleRef": {"configMap": {"name": "shop"}}},
     });
     plane.create(MODULES, object).await;
     let object = plane.current(MODULES, "shop").await;
@@ -43,9 +39,9 @@ async fn modules_call_functions_of_providers() {
     assert!(secret_value(&secret, "provider").unwrap().contains("<key of the account>"));
 
     for (call, says) in [
-        ("label(\"a#\")", "main.tf:8: provider::shelf::label: a# is no name"),
-        ("label()", "main.tf:8: provider::shelf::label: it takes 1 arguments, and not 0"),
-        ("tag(\"a\")", "main.tf:8: no Provider that is ready is shelf and has the function tag"),
+        ("label(\"a#\")", "main.tf:6: provider::shelf::label: a# is no name"),
+        ("label()", "main.tf:6: provider::shelf::label: it takes 1 arguments, and not 0"),
+        ("tag(\"a\")", "main.tf:6: no Provider that is ready is shelf and has the function tag"),
     ] {
         let text = text.replace("label(\"a\", 1, 2)", call);
         plane.patch("configmaps", "shop", json!({"data": {"main.tf": text}})).await;

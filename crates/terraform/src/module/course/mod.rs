@@ -353,7 +353,7 @@ impl<'a> Walk<'a> {
         let schema = self.situation.schemas.provider(name)?;
         let budget = self.situation.budget;
         let scope = Scope::new(&provider.file, &*self.instance(""), budget);
-        match body::value(&scope, &provider.body, &schema.block, Audience::Provider) {
+        match body::value(&scope, &provider.body, &schema.block, Audience::ProviderBesideSecret) {
             Ok(arguments) => {
                 self.course.providers.insert(name.to_owned(), telling::json(&arguments.value));
             }

@@ -244,6 +244,10 @@ fn providers_and_their_configurations() {
     let text = TEXT.replace(", a.other = a.west", "");
     let problem = decide_with(&[("", text.as_str()), ("inner", INNER)], &none, &BTreeMap::new()).unwrap_err();
     assert_eq!(problem.to_string(), "inner/main.tf:4: the provider a.other is not passed to this module");
+    // What is required may be in the Secret that it is evaluated over.
+    let text = TEXT.replace("name  = upper(\"west\")", "");
+    let course = decide_with(&[("", text.as_str()), ("inner", INNER)], &none, &BTreeMap::new()).unwrap();
+    assert_eq!(course.providers["a.west"], json!({"secret_word": "hunter22"}));
     // What is to be configured with what is not there yet waits for it.
     let text = TEXT.replace("upper(\"west\")", "a_b.east.id");
     let course = decide_with(&[("", text.as_str()), ("inner", INNER)], &none, &BTreeMap::new()).unwrap();
