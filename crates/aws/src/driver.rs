@@ -86,7 +86,7 @@ pub struct AwsDriver {
 /// A kind, and what the engine is told of it once it asks.
 struct Served {
     kind: &'static KindFacts,
-    facts: OnceLock<Option<Arc<Facts>>>,
+    facts: OnceLock<Arc<Facts>>,
 }
 
 /// What one call of a pass leaves for the next: the object as it was found, all tags included, and the answers it was
@@ -133,19 +133,16 @@ impl AwsDriver {
     }
 }
 
-/// What the engine has to know of a kind.
-fn engine_facts(kind: &'static KindFacts, dialect: Arc<Ack>) -> Option<Facts> {
-    let plan = kind.plan().ok()?;
+/// What the engine has to know of a kind. It asks for that of all kinds: no model is read for it.
+fn engine_facts(kind: &'static KindFacts, dialect: Arc<Ack>) -> Facts {
     let resource = format!("{}.{}", kind.plural, kind.group());
     let mut facts = Facts::new(resource, kind.kind, kind.service, kind.finalizer(), dialect);
-    facts.references = kind.references().ok()?.into_iter().map(reference).collect();
-    facts.secrets = kind.secret_fields().ok()?.into_iter().map(|field| SecretField { field }).collect();
-    facts.hidden = kind.hidden_fields().ok()?;
-    let before = kind.rules.fields.iter().filter(|(_, rule)| rule.value.before_delete);
-    facts.before_delete =
-        before.filter_map(|(word, _)| plan.field(word)).map(|field| format!("spec.{}", field.name)).collect();
+    facts.references = kind.references().into_iter().map(reference).collect();
+    facts.secrets = kind.secret_fields().into_iter().map(|field| SecretField { field }).collect();
+    facts.hidden = kind.hidden_fields();
+    facts.before_delete = kind.fields_before_delete();
     facts.interval = kind.rules.requeue.map(|seconds| Duration::from_secs(seconds.into()));
-    Some(facts)
+    facts
 }
 
 fn reference(told: kinds::references::ReferenceFact) -> Reference {
@@ -180,11 +177,11 @@ impl Driver for AwsDriver {
     fn facts(&self, kind: &str) -> Option<Arc<Facts>> {
         let served = self.kinds.get(kind)?;
         let make = || {
-            let mut facts = engine_facts(served.kind, Arc::new(self.settings.dialect.clone()))?;
+            let mut facts = engine_facts(served.kind, Arc::new(self.settings.dialect.clone()));
             facts.interval = self.settings.intervals.get(kind).copied().or(facts.interval);
-            Some(Arc::new(facts))
+            Arc::new(facts)
         };
-        served.facts.get_or_init(make).clone()
+        Some(served.facts.get_or_init(make).clone())
     }
 
     async fn connect(&self, surroundings: &Surroundings<'_>) -> Result<Arc<AwsConnection>, Failure> {
@@ -418,5 +415,22 @@ impl AwsDriver {
             readiness: found.readiness,
             note: found.note,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model;
+
+    /// All kinds are served, and few have objects. Tests have processes of their own, so nobody else reads models.
+    #[tokio::test]
+    async fn what_the_engine_knows_of_all_kinds_needs_no_model() {
+        let http = Arc::new(Http::new(Duration::from_secs(1)).unwrap());
+        let driver = AwsDriver::new(http, Provider::given("id", "key", None), Settings::default());
+        let facts: Vec<Arc<Facts>> = driver.kinds().iter().filter_map(|kind| driver.facts(kind)).collect();
+        assert_eq!(facts.len(), kinds::all().len());
+        assert!(facts.iter().any(|facts| !facts.references.is_empty()));
+        assert_eq!(model::in_memory().collect::<Vec<_>>(), Vec::<&str>::new());
     }
 }

@@ -54,11 +54,7 @@ impl Settings {
         settings.url = variables.get("AWS_ENDPOINT_URL").filter(|url| !url.is_empty()).cloned();
         for (variable, url) in &variables {
             let Some(id) = variable.strip_prefix("AWS_ENDPOINT_URL_") else { continue };
-            let of_id = crate::model::services().find(|name| {
-                crate::model::service(name)
-                    .is_ok_and(|service| service.service_id().replace(' ', "_").eq_ignore_ascii_case(id))
-            });
-            if let Some(name) = of_id {
+            if let Some(name) = crate::model::by_id(id) {
                 settings.services.insert(name.to_owned(), url.clone());
             }
         }

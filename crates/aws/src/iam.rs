@@ -115,7 +115,7 @@ pub fn actions(kind: &KindFacts) -> Result<BTreeSet<String>, KindsError> {
     let dependent = dependent.flat_map(|(_, _, actions)| actions.iter().map(|action| (*action).to_owned()));
     let mut all: BTreeSet<String> = called.chain(dependent).collect();
     // Whoever hands a role to a service must be allowed to.
-    if kind.references()?.iter().any(|told| (told.service.as_str(), told.kind.as_str()) == ("iam", "Role")) {
+    if kind.references().iter().any(|told| (told.service.as_str(), told.kind.as_str()) == ("iam", "Role")) {
         all.insert("iam:PassRole".to_owned());
     }
     Ok(all)

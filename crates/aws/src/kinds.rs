@@ -11,6 +11,7 @@ pub mod fields;
 pub mod functions;
 pub mod listing;
 pub mod paths;
+pub mod places;
 pub mod policy;
 pub mod references;
 pub mod send;
@@ -228,7 +229,7 @@ fn overlay(rules: &ServiceRules, model: &'static model::Service) -> Overlay {
             .fields
             .iter()
             .filter(|(path, _)| path.contains('.'))
-            .map(|(path, rule)| (path, &rule.value))
+            .map(|(path, rule)| (path, &*rule.value))
             .collect();
         if nested.is_empty() {
             continue;

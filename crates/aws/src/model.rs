@@ -33,6 +33,8 @@ pub enum ModelError {
 /// A model as it is published with the binary.
 struct Published {
     name: &'static str,
+    /// The name for settings, which are read before any model is.
+    id: &'static str,
     compressed: &'static [u8],
 }
 
@@ -43,10 +45,23 @@ pub fn services() -> impl Iterator<Item = &'static str> {
     PUBLISHED.iter().map(|published| published.name)
 }
 
+/// The service that settings call so: `AWS_ENDPOINT_URL_<ID>`, in capitals and with underscores. No model is read for it.
+pub fn by_id(id: &str) -> Option<&'static str> {
+    let is_it = |published: &&Published| published.id.replace(' ', "_").eq_ignore_ascii_case(id);
+    PUBLISHED.iter().find(is_it).map(|published| published.name)
+}
+
+/// One slot per published model, so what is kept is bounded by the table.
+static READ: [OnceLock<Service>; PUBLISHED.len()] = [const { OnceLock::new() }; PUBLISHED.len()];
+
+/// The services whose models have been read.
+pub fn in_memory() -> impl Iterator<Item = &'static str> {
+    let read = PUBLISHED.iter().zip(&READ).filter(|(_, slot)| slot.get().is_some());
+    read.map(|(published, _)| published.name)
+}
+
 /// The model of a service, read at its first use.
 pub fn service(name: &str) -> Result<&'static Service, ModelError> {
-    // One slot per published model, so what is kept is bounded by the table.
-    static READ: [OnceLock<Service>; PUBLISHED.len()] = [const { OnceLock::new() }; PUBLISHED.len()];
     let found = PUBLISHED.iter().zip(&READ).find(|(published, _)| published.name == name);
     let Some((published, slot)) = found else {
         return Err(ModelError::UnknownService { name: name.to_owned() });

@@ -172,8 +172,9 @@ pub fn settle(root: &Path, check: bool) -> anyhow::Result<()> {
         let document = model(&package, published).with_context(|| format!("the model of {published}"))?;
         let file = format!("{name}.json.gz");
         size += settle_model(&models.join(&file), &serde_json::to_vec(&document)?, check)?;
+        let id = document["metadata"]["serviceId"].as_str().unwrap_or(name);
         table.push_str(&format!(
-            "    Published {{ name: \"{name}\", compressed: include_bytes!(\"models/{file}\") }},\n"
+            "    Published {{ name: \"{name}\", id: \"{id}\", compressed: include_bytes!(\"models/{file}\") }},\n"
         ));
         wanted.insert(file);
     }

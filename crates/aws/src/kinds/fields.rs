@@ -85,7 +85,7 @@ impl Derivation<'_> {
     }
 
     fn rule(&self, word: &str) -> Option<&FieldRule> {
-        self.rules.fields.get(word).map(|rule| &rule.value)
+        self.rules.fields.get(word).map(|rule| &*rule.value)
     }
 
     fn take_input(&self, spec: &mut Fields) {

@@ -85,7 +85,7 @@ impl<'a> Listing<'a> {
     /// The kind that a field names objects of, if all of that can be listed.
     fn parent(&self, field: &str) -> Result<Option<Parent>, KindsError> {
         let place = format!("spec.{field}");
-        let told = self.kind.references()?.into_iter().find(|told| told.field == place);
+        let told = self.kind.references().into_iter().find(|told| told.field == place);
         let Some(told) = told else { return Ok(None) };
         let Some(kind) = super::find(&told.service, &told.kind) else { return Ok(None) };
         let is_listed = Listing::of(kind)?.is_some();

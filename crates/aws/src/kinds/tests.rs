@@ -36,14 +36,14 @@ fn fields_of_a_kind() {
 
 #[test]
 fn references_by_path() {
-    let all = kind("lambda", "Function").references().unwrap();
+    let all = kind("lambda", "Function").references();
     let found = |field: &str| all.iter().find(|reference| reference.field == field).unwrap();
     let subnets = found("spec.vpcConfig.subnetIDs");
     assert_eq!(subnets.reference, "spec.vpcConfig.subnetRefs");
     assert_eq!((subnets.service.as_str(), subnets.target.as_str()), ("ec2", "status.subnetID"));
     assert!(found("spec.role").required);
-    assert_eq!(kind("rds", "DBInstance").secret_fields().unwrap(), ["spec.masterUserPassword"]);
-    assert_eq!(kind("mq", "Broker").secret_fields().unwrap(), ["spec.users[].password"]);
+    assert_eq!(kind("rds", "DBInstance").secret_fields(), ["spec.masterUserPassword"]);
+    assert_eq!(kind("mq", "Broker").secret_fields(), ["spec.users[].password"]);
 }
 
 #[test]

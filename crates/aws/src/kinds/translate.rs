@@ -107,7 +107,7 @@ impl<'a> Translator<'a> {
     }
 
     fn is_field(&self, operation: &str, member: &str) -> bool {
-        let sent_here = |rule: &Spanned<FieldRule>| rule.value.send_to.as_deref() == Some(member);
+        let sent_here = |rule: &Spanned<Box<FieldRule>>| rule.value.send_to.as_deref() == Some(member);
         self.field_of(operation, member).is_some() || self.facts.rules.fields.values().any(sent_here)
     }
 

@@ -1,4 +1,4 @@
-use super::{Kind, Protocol, service, services};
+use super::{Kind, Protocol, by_id, service, services};
 
 /// Service, protocol, signing name, endpoint prefix.
 #[test]
@@ -27,6 +27,7 @@ fn every_model_is_read_and_all_together_are_small() {
     let mut weight = 0;
     for name in services() {
         let service = service(name).unwrap();
+        assert_eq!(by_id(&service.service_id().replace(' ', "_")), Some(name));
         assert!(service.operations().count() > 5, "{name}");
         for operation in service.operations() {
             let input = operation.input();

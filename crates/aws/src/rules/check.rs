@@ -149,7 +149,7 @@ impl Checker<'_> {
         known
     }
 
-    fn field(&mut self, model: Model, plan: &kinds::Plan, path: &str, rule: &Spanned<FieldRule>) {
+    fn field(&mut self, model: Model, plan: &kinds::Plan, path: &str, rule: &Spanned<Box<FieldRule>>) {
         let at = line(rule);
         let rule = &rule.value;
         let words: Vec<&str> = path.split('.').collect();

@@ -21,7 +21,8 @@ pub struct Service {
     /// Members that are dropped because they only say how many items another one has.
     #[serde(default)]
     pub counted: BTreeMap<String, Spanned<String>>,
-    pub kinds: BTreeMap<String, Spanned<Kind>>,
+    /// Boxed: maps keep room for more of them than most services have.
+    pub kinds: BTreeMap<String, Spanned<Box<Kind>>>,
 }
 
 /// Shapes and members that no kind shows.
@@ -66,7 +67,7 @@ pub struct Kind {
     pub key: Option<Key>,
     /// By path, in the model's words.
     #[serde(default)]
-    pub fields: BTreeMap<String, Spanned<Field>>,
+    pub fields: BTreeMap<String, Spanned<Box<Field>>>,
     #[serde(default)]
     pub tags: TagsRule,
     #[serde(default)]

@@ -64,3 +64,9 @@ fn the_page_of_kinds_is_fresh() {
     let page = include_str!("../../../../docs/aws-kinds.md");
     assert_eq!(page, kinds::table::page(), "run `cargo run -p aws --example kinds`");
 }
+
+#[test]
+fn the_table_of_places_is_fresh() {
+    let table = include_str!("../../data/places.txt");
+    assert_eq!(table, kinds::places::table().unwrap(), "run `cargo run -p aws --example kinds`");
+}

@@ -263,7 +263,6 @@ impl Story {
             let key = facts.rules.fields.get(&field.word).is_some_and(|rule| rule.value.key);
             let referring = facts
                 .references()
-                .unwrap()
                 .iter()
                 .any(|one| one.required && one.field == format!("spec.{}", field.name));
             let value = ["spec", "status"].iter().map(|home| &object[home][&field.name]);

@@ -114,7 +114,7 @@ fn required(kind: &KindFacts) -> Value {
     let schema = definition.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec").unwrap();
     let mut spec = of_schema(schema, "");
     // One of a field and its reference must be given, and no schema says so.
-    let references = kind.references().unwrap();
+    let references = kind.references();
     for reference in references.iter().filter(|reference| reference.required) {
         let name = reference.field.trim_start_matches("spec.");
         spec[name] = of_schema(&schema["properties"][name], name);
