@@ -9,6 +9,7 @@ pub mod calls;
 pub mod compare;
 pub mod fields;
 pub mod functions;
+mod grants;
 pub mod listing;
 pub mod paths;
 pub mod places;

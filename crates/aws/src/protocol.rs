@@ -82,7 +82,7 @@ pub enum EncodeError {
 pub enum DecodeError {
     #[error("the response of {operation} is not well-formed {what}")]
     Syntax { operation: String, what: &'static str },
-    #[error("the response of {operation} has a value at {path} that is no {expected}")]
+    #[error("the response of {operation} has a value at {path} that is not {expected}")]
     Type { operation: String, path: String, expected: &'static str },
 }
 

@@ -153,7 +153,8 @@ pub(super) async fn update(
     observed: &Observed<Note>,
     changes: &[Change],
 ) -> Result<Option<Duration>, Failure> {
-    let planned = updating_calls(kind, subject, wanted, observed, changes)?;
+    let asked = asked(kind, subject, wanted, observed, changes).await?;
+    let planned = updating_calls(kind, subject, wanted, asked.as_ref().unwrap_or(observed), changes)?;
     for call in &planned {
         if call.makes_version {
             prune(kind, subject, wanted, observed).await?;
@@ -169,6 +170,30 @@ pub(super) async fn update(
         }
     }
     Ok(None)
+}
+
+/// What was found, with what collections ask before their items come and go; nothing where none does.
+async fn asked(
+    kind: &'static KindFacts,
+    subject: &Subjected<'_>,
+    wanted: &Wanted,
+    observed: &Observed<Note>,
+    changes: &[Change],
+) -> Result<Option<Observed<Note>>, Failure> {
+    let identified = wanted.identified(&observed.status, observed.arn.as_deref());
+    let scope = identified.scope(kind, Some(&observed.note))?;
+    let mut asked = None;
+    for (word, collection) in &kind.rules.collections {
+        let (Some(ask), Some(field)) = (&collection.value.ask, scope.translator.plan.field(word)) else {
+            continue;
+        };
+        if changes.iter().any(|change| change.path == format!("spec.{}", field.name)) {
+            let reply = reading::read_part(kind, subject, &scope, ask, true).await?;
+            let with: &mut Observed<Note> = asked.get_or_insert_with(|| observed.clone());
+            with.note.lists.extend(reply.map(|reply| (word.clone(), reply)));
+        }
+    }
+    Ok(asked)
 }
 
 /// Deletes the oldest version of a document, if there are as many as there may be.
@@ -221,6 +246,8 @@ pub(super) async fn delete(
     }
     for call in &planned {
         match perform(kind, subject, OperationType::Delete, call, None).await {
+            // What makes it deletable takes its time.
+            Ok(_) if call.alone => return Ok(Deleted::Going(SOON)),
             Ok(_) => {}
             Err(failure) if failure.is_not_found() => {}
             Err(failure) => return Err(failure),

@@ -44,7 +44,7 @@ pub(super) async fn observe(
     if learned.arn.is_none() {
         learned.arn = arn(kind, wanted, &learned.spec);
     }
-    let mut status = Value::Object(learned.status.clone());
+    let status = Value::Object(learned.status.clone());
     let identified = wanted.identified(&status, learned.arn.as_deref());
     let mut note = Note { observed: Value::Null, answer, reply, lists: BTreeMap::new(), unseen: false };
     let here = json!({"spec": learned.spec, "status": status});
@@ -53,17 +53,17 @@ pub(super) async fn observe(
     }
     let more = parts(kind, subject, &identified, &mut note).await?;
     learned.spec.extend(more);
-    if !kind.rules.looks.is_empty() {
-        look(kind, subject, &identified, &note, &mut learned).await?;
-        status = Value::Object(std::mem::take(&mut learned.status));
-    }
+    look(kind, subject, &identified, &note, &mut learned).await?;
     for (word, rule) in &kind.rules.fields {
-        let own = rule.value.shown_by.as_ref().filter(|_| !kind.rules.parts.contains_key(word));
+        let elsewhere = kind.rules.parts.contains_key(word)
+            || kind.rules.looks.iter().any(|look| look.fills.contains_key(word));
+        let own = rule.value.shown_by.as_ref().filter(|_| !elsewhere);
         if let (Some(function), Some(field)) = (own, scope.translator.plan.field(word)) {
             let shown = functions::shown(function, &wanted.object["spec"][&field.name], &note.reply);
-            learned.spec.insert(field.name.clone(), shown);
+            learned.put(field, shown);
         }
     }
+    let status = Value::Object(learned.status);
     note.observed = json!({"spec": learned.spec, "status": status});
     let readiness = readiness(kind, &note.observed);
     Ok(Some(Found { note, status, arn: learned.arn, readiness }))
@@ -283,9 +283,16 @@ async fn look(
         };
         let Some(reply) = reply else { continue };
         for (word, path) in &look.fills {
+            let Some(field) = scope.translator.plan.field(word) else { continue };
+            let shown_by = kind.rules.fields.get(word).and_then(|rule| rule.value.shown_by.as_deref());
             let value = paths::take(&reply, &path.value, &|word| scope.find(word, None));
-            if let (Some(value), Some(field)) = (value, scope.translator.plan.field(word)) {
-                learned.put(field, scope.translator.inbound(field, &value));
+            match (value, shown_by) {
+                (Some(value), Some(function)) => {
+                    let shown = functions::shown(function, &wanted.object["spec"][&field.name], &value);
+                    learned.put(field, shown);
+                }
+                (Some(value), None) => learned.put(field, scope.translator.inbound(field, &value)),
+                (None, _) => {}
             }
         }
     }
@@ -398,11 +405,15 @@ fn without_system(tags: Value) -> Value {
     }
 }
 
-/// Whether the value at a gate is one of its values.
+/// Whether the value at a gate is one of its values; of a list, all of them. A list without items is like nothing.
 pub(super) fn is_open(gate: &Gate, object: &Value) -> bool {
-    let found = paths::take(object, &gate.at.value, &|_| None).unwrap_or_default();
-    let any = gate.values.iter().any(|value| value == "*") && !is_empty(&found);
-    any || gate.values.contains(&found)
+    let any = gate.values.iter().any(|value| value == "*");
+    let fits = |value: &Value| any && !is_empty(value) || gate.values.contains(value);
+    match paths::take(object, &gate.at.value, &|_| None).unwrap_or_default() {
+        Value::Array(items) if !items.is_empty() => items.iter().all(fits),
+        Value::Array(_) => fits(&Value::Null),
+        one => fits(&one),
+    }
 }
 
 fn readiness(kind: &KindFacts, object: &Value) -> Readiness {

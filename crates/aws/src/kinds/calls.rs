@@ -42,6 +42,7 @@ impl Planned {
         Planned {
             ignore: call.ignore.clone(),
             serves: vec![word.to_owned()],
+            alone: call.alone,
             ..Planned::new(&call.call.value, request)
         }
     }
@@ -165,6 +166,7 @@ pub fn update(facts: &KindFacts, scope: &Scope<'_>, changes: &[FieldChange]) -> 
         },
     );
     order_parts(facts, &mut calls);
+    make_once(&mut calls);
     take(
         &mut rest,
         |change| rules.collections.contains_key(&change.word),
@@ -253,6 +255,20 @@ fn order_parts(facts: &KindFacts, calls: &mut [Planned]) {
         depth
     };
     calls.sort_by_key(|call| call.serves.first().map_or(0, |word| depth(word)));
+}
+
+/// Parts that are put together share a call: it is made once, for all of them.
+fn make_once(calls: &mut Vec<Planned>) {
+    let mut once: Vec<Planned> = Vec::new();
+    for call in calls.drain(..) {
+        let same =
+            once.iter_mut().find(|one| (&one.operation, &one.request) == (&call.operation, &call.request));
+        match same {
+            Some(one) => one.serves.extend(call.serves),
+            None => once.push(call),
+        }
+    }
+    *calls = once;
 }
 
 fn collection_calls(facts: &KindFacts, scope: &Scope<'_>, change: &FieldChange, calls: &mut Vec<Planned>) {

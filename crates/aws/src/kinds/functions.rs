@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::calls::Planned;
 use super::compare::FieldChange;
+use super::grants;
 use super::send::Scope;
 
 type Planner = fn(&Scope<'_>, &[&FieldChange]) -> Vec<Planned>;
@@ -16,6 +17,7 @@ type Shown = fn(&Value, &Value) -> Value;
 /// The functions that plan calls for changed fields.
 pub const PLANNERS: &[(&str, Planner)] = &[
     ("dynamodb_indexes", dynamodb_indexes),
+    ("dynamodb_replicas", dynamodb_replicas),
     ("rds_log_exports", rds_log_exports),
     ("ec2_endpoint_members", ec2_endpoint_members),
     ("lambda_code", lambda_code),
@@ -28,13 +30,23 @@ pub const FORMS: &[(&str, Form)] = &[
     ("security_group_rules", security_group_rules),
 ];
 
-/// The functions that tell what a field is, from what it should be and the answer of the reading call, or of its part's.
+/// The functions that tell what a field is, from what it should be and the answer of the reading call, or of its part's, or
+/// what a look found.
 pub const SHOWN: &[(&str, Shown)] = &[
     ("dynamodb_encryption", shown_encryption),
     ("dynamodb_insights", shown_insights),
     ("lambda_code", shown_code),
     ("rds_managed_password", shown_management),
-    ("s3_canned_acl", shown_acl),
+    ("s3_canned_acl", grants::shown_acl),
+    ("s3_grant_full_control", grants::shown_full_control),
+    ("s3_grant_read", grants::shown_read),
+    ("s3_grant_read_acp", grants::shown_read_acp),
+    ("s3_grant_write", grants::shown_write),
+    ("s3_grant_write_acp", grants::shown_write_acp),
+    ("s3_object_lock", shown_lock),
+    ("secretsmanager_version", shown_version),
+    ("ssm_policies", shown_policies),
+    ("ssm_tier", shown_tier),
 ];
 
 /// Whether a name is that of a function.
@@ -99,33 +111,27 @@ fn shown_management(_: &Value, reply: &Value) -> Value {
     found.is_some_and(|found| found["MasterUserSecret"].is_object()).into()
 }
 
-/// Whom the canned lists of S3 let do what, beside the owner, who may do everything.
-const CANNED: &[(&str, &[(&str, &str)])] = &[
-    ("private", &[]),
-    ("bucket-owner-read", &[]),
-    ("bucket-owner-full-control", &[]),
-    ("public-read", &[("AllUsers", "READ")]),
-    ("public-read-write", &[("AllUsers", "READ"), ("AllUsers", "WRITE")]),
-    ("authenticated-read", &[("AuthenticatedUsers", "READ")]),
-    ("log-delivery-write", &[("LogDelivery", "READ_ACP"), ("LogDelivery", "WRITE")]),
-];
+/// Whether objects of a bucket can be locked.
+fn shown_lock(_: &Value, reply: &Value) -> Value {
+    (reply["ObjectLockConfiguration"]["ObjectLockEnabled"] == "Enabled").into()
+}
 
-/// The canned list that the grants of a bucket come from: the wanted one, if it could be.
-fn shown_acl(wanted: &Value, reply: &Value) -> Value {
-    let is_owner = |grant: &&Value| {
-        grant["Grantee"]["ID"] == reply["Owner"]["ID"] && grant["Permission"] == "FULL_CONTROL"
-    };
-    let others = reply["Grants"].as_array().into_iter().flatten().filter(|grant| !is_owner(grant));
-    let mut granted: Vec<(&str, &str)> = others
-        .map(|grant| {
-            let group = grant["Grantee"]["URI"].as_str().unwrap_or_default();
-            (group.rsplit('/').next().unwrap_or_default(), grant["Permission"].as_str().unwrap_or_default())
-        })
-        .collect();
-    granted.sort_unstable();
-    let mut fitting = CANNED.iter().filter(|(_, grants)| *grants == granted).map(|(name, _)| *name);
-    let first = fitting.clone().next();
-    fitting.find(|name| wanted == name).or(first).map(Value::from).unwrap_or_default()
+/// The tier of a parameter; where AWS was to choose one, whatever it chose is as it should be.
+fn shown_tier(wanted: &Value, tier: &Value) -> Value {
+    if wanted == "Intelligent-Tiering" { wanted.clone() } else { tier.clone() }
+}
+
+/// The policies of a parameter as the text that they were given in; AWS shows a text for each.
+fn shown_policies(_: &Value, policies: &Value) -> Value {
+    let texts = list(policies).iter().filter_map(|policy| policy["PolicyText"].as_str());
+    format!("[{}]", texts.collect::<Vec<_>>().join(",")).into()
+}
+
+/// The version of a secret that is in use.
+fn shown_version(_: &Value, reply: &Value) -> Value {
+    let versions = reply["VersionIdsToStages"].as_object().into_iter().flatten();
+    let current = |(_, stages): &(&String, &Value)| list(stages).iter().any(|stage| stage == "AWSCURRENT");
+    versions.into_iter().find(current).map(|(id, _)| id.as_str().into()).unwrap_or_default()
 }
 
 fn request(members: Value) -> Map<String, Value> {
@@ -191,6 +197,32 @@ fn dynamodb_indexes(scope: &Scope<'_>, changes: &[&FieldChange]) -> Vec<Planned>
         "UpdateTable",
         json!({"TableName": table, "AttributeDefinitions": attributes, "GlobalSecondaryIndexUpdates": updates}),
     )]
+}
+
+/// A table takes one new, one changed or one deleted replica in a call.
+fn dynamodb_replicas(scope: &Scope<'_>, changes: &[&FieldChange]) -> Vec<Planned> {
+    let Some(change) = changes.first() else { return Vec::new() };
+    let of_region = |items: &Value, item: &Value| {
+        list(items).iter().find(|one| one["regionName"] == item["regionName"]).cloned()
+    };
+    let site = super::sites::Site::input(scope.translator.plan.model(), "UpdateTable");
+    let spelled = |item: &Value, member: &str| {
+        let action = site.and_then(|site| site.member("ReplicaUpdates")?.member(member));
+        let field = scope.translator.plan.field(&change.word);
+        scope.now(field, [("item", item.clone())]).find("item", action)
+    };
+    let (wanted, found) = (list(&change.to), list(&change.from));
+    let gone = found.iter().find(|item| of_region(&change.to, item).is_none());
+    let new = wanted.iter().find(|item| of_region(&change.from, item).is_none());
+    let differs = |item: &&Value| of_region(&change.from, item).is_some_and(|found| !covers(item, &found));
+    let update = match (gone, new, wanted.iter().find(differs)) {
+        (Some(gone), _, _) => json!({"Delete": {"RegionName": gone["regionName"]}}),
+        (None, Some(new), _) => json!({"Create": spelled(new, "Create")}),
+        (None, None, Some(other)) => json!({"Update": spelled(other, "Update")}),
+        (None, None, None) => return Vec::new(),
+    };
+    let table = scope.find("spec.tableName", None);
+    vec![called("UpdateTable", json!({"TableName": table, "ReplicaUpdates": [update]}))]
 }
 
 /// What is wanted and not found, and what is found and not wanted.
@@ -407,24 +439,6 @@ mod tests {
 
     #[test]
     fn fields_that_answers_have_in_other_words() {
-        let owner = json!({"Grantee": {"ID": "o"}, "Permission": "FULL_CONTROL"});
-        let to = |group: &str, permission: &str| {
-            let uri = format!("http://acs.amazonaws.com/groups/global/{group}");
-            json!({"Grantee": {"URI": uri}, "Permission": permission})
-        };
-        let acl = |grants: Vec<Value>, wanted: &str, expected: Value| {
-            let reply = json!({"Owner": {"ID": "o"}, "Grants": grants});
-            assert_eq!(shown("s3_canned_acl", &wanted.into(), &reply), expected, "{reply}");
-        };
-        acl(vec![owner.clone()], "public-read", json!("private"));
-        acl(vec![owner.clone()], "bucket-owner-read", json!("bucket-owner-read"));
-        acl(vec![owner.clone(), to("AllUsers", "READ")], "private", json!("public-read"));
-        acl(
-            vec![to("AllUsers", "WRITE"), owner.clone(), to("AllUsers", "READ")],
-            "",
-            json!("public-read-write"),
-        );
-        acl(vec![owner, to("AllUsers", "WRITE")], "private", Value::Null);
         let table = |description: Value, expected: Value| {
             let reply = json!({"Table": {"SSEDescription": description}});
             assert_eq!(shown("dynamodb_encryption", &Value::Null, &reply), expected);
@@ -440,5 +454,14 @@ mod tests {
         };
         insights("ENABLING", "ENABLE");
         insights("DISABLED", "DISABLE");
+        let tier = |wanted: &str, found: &str, expected: &str| {
+            assert_eq!(shown("ssm_tier", &wanted.into(), &found.into()), json!(expected));
+        };
+        tier("Standard", "Advanced", "Advanced");
+        tier("Intelligent-Tiering", "Advanced", "Intelligent-Tiering");
+        let policies = json!([{"PolicyText": "{\"Type\":\"A\"}"}, {"PolicyText": "{\"Type\":\"B\"}"}]);
+        assert_eq!(shown("ssm_policies", &Value::Null, &policies), json!(r#"[{"Type":"A"},{"Type":"B"}]"#));
+        let versions = json!({"VersionIdsToStages": {"a": ["AWSPREVIOUS"], "b": ["MINE", "AWSCURRENT"]}});
+        assert_eq!(shown("secretsmanager_version", &Value::Null, &versions), json!("b"));
     }
 }

@@ -1,7 +1,8 @@
 //! What a rule sends: its tree with everything looked up, and whether its conditions hold.
 //!
 //! A string that begins with `$` is looked up in a [`Scope`]; a member for which nothing is found is not sent, an
-//! item of a list that would lack a member is left out, and so is a list that has no items left.
+//! item of a list that would lack a member is left out, and so is a list that has no items left. A member `$` is a
+//! structure that is sent whole, with the other members over its own.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,13 @@ use super::fields::{Field, Home, Type};
 use super::paths;
 use super::sites::Site;
 use super::translate::{Translator, outbound};
+
+/// The member of a tree that stands for all members of what it names; the others go over those.
+pub const WHOLE: &str = "$";
+/// A tree that is one of two: a condition, and what is sent when it holds and when it does not.
+pub const IF: &str = "$if";
+pub const THEN: &str = "$then";
+pub const ELSE: &str = "$else";
 
 /// Everything that `$words` can mean during a call.
 pub struct Scope<'a> {
@@ -85,13 +93,24 @@ impl<'a> Scope<'a> {
                 let filled: Vec<Value> = items.iter().filter_map(whole).collect();
                 (!filled.is_empty()).then_some(Value::Array(filled))
             }
+            Value::Object(members) if members.contains_key(IF) => {
+                let condition = members.get(IF).and_then(Value::as_str).unwrap_or_default();
+                let chosen = if self.holds(&[condition.to_owned()]) { THEN } else { ELSE };
+                self.fill(members.get(chosen)?, target)
+            }
             Value::Object(members) => {
                 let fill = |(word, below): (&String, &Value)| {
                     let target = target.and_then(|target| target.member(word));
                     Some((word.clone(), self.fill(below, target)?))
                 };
-                let filled: Map<String, Value> = members.iter().filter_map(fill).collect();
-                (!filled.is_empty() || members.is_empty()).then_some(Value::Object(filled))
+                let own = members.iter().filter(|(word, _)| *word != WHOLE);
+                let filled: Map<String, Value> = own.filter_map(fill).collect();
+                let Some(whole) = members.get(WHOLE) else {
+                    return (!filled.is_empty() || members.is_empty()).then_some(Value::Object(filled));
+                };
+                let Some(Value::Object(mut whole)) = self.fill(whole, target) else { return None };
+                whole.extend(filled);
+                Some(Value::Object(whole))
             }
             other => Some(other.clone()),
         }

@@ -8,6 +8,7 @@ use super::*;
 use crate::rules::vocabulary::Verb;
 
 mod elsewhere;
+mod together;
 mod unshown;
 
 fn kind(service: &str, kind: &str) -> &'static KindFacts {

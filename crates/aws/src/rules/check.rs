@@ -6,6 +6,7 @@ use serde_saphyr::Spanned;
 use super::vocabulary::{Call, Field as FieldRule, Gate, Kind as KindRules, Look, TagsRule};
 use super::{RulesError, ServiceRules};
 use crate::kinds::fields::source;
+use crate::kinds::send::{ELSE, IF, THEN, WHOLE};
 use crate::kinds::sites::{Literal, Site};
 use crate::kinds::{self, KindFacts, Type, functions, paths};
 use crate::model;
@@ -188,7 +189,7 @@ impl Checker<'_> {
     }
 
     fn gate(&mut self, plan: &kinds::Plan, gate: &Gate) {
-        let name = gate.at.value.split('.').nth(1).unwrap_or_default();
+        let name = gate.at.value.split(['.', '[']).nth(1).unwrap_or_default();
         if gate.at.value.starts_with("answer.") {
             return;
         }
@@ -319,9 +320,15 @@ impl Checker<'_> {
                 }
             }
             Value::Array(items) => items.iter().for_each(|item| self.tree(site.content(), item, path, at)),
+            Value::Object(members) if members.contains_key(IF) => {
+                for branch in [THEN, ELSE].into_iter().filter_map(|word| members.get(word)) {
+                    self.tree(site, branch, path, at);
+                }
+            }
             Value::Object(members) if site.content().shape.is_structure() => {
                 for (word, below) in members {
                     match site.member(word) {
+                        None if word == WHOLE => self.tree(site, below, path, at),
                         Some(member) => self.tree(member, below, &format!("{path}.{word}"), at),
                         None => self.fault(at, format!("{path} takes no {word}")),
                     }

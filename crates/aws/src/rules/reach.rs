@@ -13,7 +13,7 @@ impl Kind {
         });
         let collections = self.collections.values().flat_map(|told| {
             let told = &told.value;
-            let reading = told.list.iter().chain(&told.each);
+            let reading = told.list.iter().chain(&told.each).chain(&told.ask);
             reading.chain([&told.add]).chain(&told.remove).chain(&told.change)
         });
         let tags = match &self.tags {

@@ -405,6 +405,9 @@ pub struct Call {
     /// The members of `$item` are members of the call.
     #[serde(default)]
     pub spread: bool,
+    /// Nothing else is written in this pass; the next look goes on.
+    #[serde(default)]
+    pub alone: bool,
 }
 
 /// Another operation that creates the object when its conditions hold; the first that fits is used.
@@ -510,6 +513,8 @@ pub struct Collection {
     pub list: Option<Call>,
     /// For each key listed, what the item is (`$key`).
     pub each: Option<Call>,
+    /// Asked before items come and go: its answer is `$reply` then.
+    pub ask: Option<Call>,
     /// The members that identify an item, in published names; the whole item where nothing is said.
     #[serde(default)]
     pub key: Vec<String>,

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
 mod circles;
+mod fields;
 mod identities;
 #[path = "../support/world.rs"]
 #[allow(dead_code, reason = "other tests ask for other things")]

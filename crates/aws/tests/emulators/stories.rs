@@ -7,6 +7,7 @@ use ::emulators::Program;
 
 /// The ARN of the object itself.
 const ARN: &str = "$self.status.ackResourceMetadata.arn";
+const EVERYBODY: &str = r#"uri="http://acs.amazonaws.com/groups/global/AllUsers""#;
 const READ_ONLY: &str = "arn:aws:iam::aws:policy/ReadOnlyAccess";
 
 fn policy(action: &str) -> String {
@@ -68,7 +69,12 @@ fn storage() -> Vec<Story> {
         .then(json!({"tagging": {"tagSet": tags(&[("b", "2")])}}))
         .then(json!({"acl": "authenticated-read"}))
         .shows("GetBucketAcl", json!({"Bucket": "$name"}), "/Grants/1/Permission", json!("READ"))
-        .then(json!({"acl": "private"}))
+        .then(json!({"acl": null, "grantRead": EVERYBODY, "grantWrite": EVERYBODY}))
+        .shows("GetBucketAcl", json!({"Bucket": "$name"}), "/Grants/1/Grantee/URI",
+            json!("http://acs.amazonaws.com/groups/global/AllUsers"))
+        .then(json!({"grantWrite": null, "grantRead": "id=\"canonical\""}))
+        .shows("GetBucketAcl", json!({"Bucket": "$name"}), "/Grants/0/Grantee/ID", json!("canonical"))
+        .then(json!({"grantRead": null, "acl": "private"}))
         .then(json!({"publicAccessBlock": {"blockPublicACLs": true, "blockPublicPolicy": true,
             "ignorePublicACLs": true, "restrictPublicBuckets": true}}))
         .then(json!({"cors": {"corsRules": [{"allowedMethods": ["GET"], "allowedOrigins": ["*"]}]}}))
@@ -298,6 +304,13 @@ fn identities() -> Vec<Story> {
             json!({"ParameterFilters": [{"Key": "Name", "Values": ["$name"]}]}),
             "/Parameters/0/Description",
             json!("d"),
+        )
+        .then(json!({"tier": "Advanced"}))
+        .shows(
+            "DescribeParameters",
+            json!({"ParameterFilters": [{"Key": "Name", "Values": ["$name"]}]}),
+            "/Parameters/0/Tier",
+            json!("Advanced"),
         )
         .then(json!({"tags": tags(&[("b", "2")])}))
         .drifts("PutParameter", json!({"Name": "$name", "Value": "x", "Type": "String", "Overwrite": true}));
@@ -540,7 +553,12 @@ fn work_elsewhere() -> Vec<Story> {
         .shows("DescribeContributorInsights", tables(), "/ContributorInsightsStatus", json!("DISABLED"))
         .then(json!({"sseSpecification": {"enabled": true, "sseType": "KMS"}}))
         .shows("DescribeTable", tables(), "/Table/SSEDescription/Status", json!("ENABLED"))
-        .then(json!({"sseSpecification": {"enabled": false}}));
+        .then(json!({"sseSpecification": {"enabled": false}}))
+        .then(json!({"tableReplicas": [{"regionName": "eu-west-3"}]}))
+        .shows("DescribeTable", tables(), "/Table/Replicas/0/RegionName", json!("eu-west-3"))
+        .then(json!({"tableReplicas": [{"regionName": "eu-central-1"}]}))
+        .shows("DescribeTable", tables(), "/Table/Replicas/0/RegionName", json!("eu-central-1"))
+        .shows("DescribeTable", tables(), "/Table/Replicas/1", Value::Null);
     vec![alias(), subnet_group(), table]
 }
 

@@ -182,6 +182,13 @@ impl World {
         self.send(Method::POST, path, "application/json", &secret).await.unwrap();
     }
 
+    /// Another text under `value` of that Secret.
+    pub async fn change_secret(&self, text: &str) {
+        let path = "/api/v1/namespaces/default/secrets/trial";
+        let patch = json!({"stringData": {"value": text}});
+        self.send(Method::PATCH, path, "application/merge-patch+json", &patch).await.unwrap();
+    }
+
     pub async fn patch(&self, kind: Kind, name: &str, patch: Value) {
         let content = "application/merge-patch+json";
         self.send(Method::PATCH, &Self::path(kind, name), content, &patch).await.unwrap();

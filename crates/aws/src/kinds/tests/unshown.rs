@@ -93,9 +93,15 @@ fn what_is_hidden_is_not_compared() {
 #[test]
 fn a_field_is_kept_with_those_that_want_it_so() {
     let facts = kind("s3", "Bucket");
-    let found = json!({"name": "b", "versioning": {"status": "Enabled"}});
-    let changes = |wanted: Value| compare(facts, facts.plan().unwrap(), &wanted, &found).len();
-    assert_eq!(changes(json!({"name": "b"})), 1);
-    assert_eq!(changes(json!({"name": "b", "objectLockEnabledForBucket": false})), 1);
-    assert_eq!(changes(json!({"name": "b", "objectLockEnabledForBucket": true})), 0);
+    let changes = |wanted: Option<bool>, found: Option<bool>| {
+        let wanted = json!({"name": "b", "objectLockEnabledForBucket": wanted});
+        let found =
+            json!({"name": "b", "versioning": {"status": "Enabled"}, "objectLockEnabledForBucket": found});
+        let changes = compare(facts, facts.plan().unwrap(), &wanted, &found);
+        changes.into_iter().map(|change| change.word).collect::<Vec<_>>()
+    };
+    assert_eq!(changes(None, None), ["Versioning"]);
+    assert_eq!(changes(Some(false), None), ["Versioning"]);
+    assert_eq!(changes(Some(true), Some(true)), Vec::<String>::new());
+    assert_eq!(changes(Some(true), None), ["ObjectLockEnabledForBucket"]);
 }
