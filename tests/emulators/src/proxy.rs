@@ -348,7 +348,8 @@ impl Asked {
             (None, Some(told)) => (signed, told),
             (None, None) => (signed, format!("{} {}", parts.method, parts.uri.path())),
         };
-        let reads = ["Describe", "Get", "Head", "List"].iter().any(|word| operation.starts_with(word));
+        let reads =
+            ["BatchGet", "Describe", "Get", "Head", "List"].iter().any(|word| operation.starts_with(word));
         let request = format!("{} {} {operation} {text}", parts.method, parts.uri);
         let protocol = found.map_or(Protocol::Json, |operation| operation.service().protocol());
         Asked { call: Call { service, operation, writes: !reads, request }, protocol }

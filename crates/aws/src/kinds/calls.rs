@@ -83,13 +83,16 @@ pub fn pick(facts: &KindFacts, scope: &Scope<'_>, operation: &str, reply: &Value
         Value::Null => None,
         one => Some(one),
     };
-    object.filter(|object| !facts.rules.gone.iter().any(|gate| is_gone(gate, object)))
+    object.filter(|object| !facts.rules.gone.iter().any(|gate| is_gone(gate, object, reply)))
 }
 
 /// Whether an answer says itself that the object is gone.
-fn is_gone(gate: &Gate, object: &Value) -> bool {
-    let Some(path) = gate.at.value.strip_prefix("answer.") else { return false };
-    let value = paths::take(object, path, &|_| None);
+fn is_gone(gate: &Gate, object: &Value, reply: &Value) -> bool {
+    let value = match gate.at.value.split_once('.') {
+        Some(("answer", path)) => paths::take(object, path, &|_| None),
+        Some(("reply", path)) => paths::take(reply, path, &|_| None),
+        _ => None,
+    };
     value.is_some_and(|value| gate.values.iter().any(|known| *known == value || known == "*"))
 }
 

@@ -9,7 +9,7 @@ use super::KindFacts;
 
 /// The emulator that all kinds are tried on.
 pub const MOTO: &str = "moto";
-/// A second opinion, and what tells the stories that the first one cannot.
+/// A second opinion, and what tells the stories and takes the trials that the first one cannot.
 pub const MINISTACK: &str = "ministack";
 
 /// A step of a kind's life that an emulator does not take.
@@ -52,9 +52,9 @@ pub fn shortfall(emulator: &str, kind: &KindFacts) -> Option<&'static Shortfall>
     shortfalls().iter().find(|row| row.emulator == emulator && row.concerns(kind))
 }
 
-/// Whether a kind without a story goes the whole way from being made to being deleted.
+/// Whether a kind without a story goes the whole way from being made to being deleted on one of them.
 pub(super) fn is_tried(kind: &KindFacts) -> bool {
-    shortfall(MOTO, kind).is_none()
+    [MOTO, MINISTACK].iter().any(|emulator| shortfall(emulator, kind).is_none())
 }
 
 #[cfg(test)]

@@ -190,7 +190,7 @@ impl Checker<'_> {
 
     fn gate(&mut self, plan: &kinds::Plan, gate: &Gate) {
         let name = gate.at.value.split(['.', '[']).nth(1).unwrap_or_default();
-        if gate.at.value.starts_with("answer.") {
+        if ["answer.", "reply."].iter().any(|root| gate.at.value.starts_with(root)) {
             return;
         }
         if !plan.fields().iter().any(|field| field.name == name) {

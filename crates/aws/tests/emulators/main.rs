@@ -1,7 +1,7 @@
 //! Every kind that is called full, by the engine, in a control plane, against emulators: made, changed, put right when
 //! others changed it, let go, adopted, deleted; at rest it causes no write. And a few kinds of all protocols with the
 //! process dying, the network breaking and the service failing at every single call. All other kinds are tried out: made, at
-//! rest without a write, and deleted.
+//! rest without a write, and deleted; those that moto falls short of, by ministack too.
 //!
 //! Where an emulator lacks something or does it wrong, `data/emulators.txt` says so, and the test fails if it does not.
 //!
@@ -44,10 +44,13 @@ fn main() {
         let struck = Trial::test(calamity.name(), move || strike(&calamity).map_err(Into::into));
         struck.with_ignored_flag(Program::Moto.file().is_none())
     });
-    let tried = Trial::test("other kinds", || try_all().map_err(Into::into));
-    let tried = tried.with_ignored_flag(Program::Moto.file().is_none());
+    let others = [("other kinds", Program::Moto), ("other kinds elsewhere", Program::Ministack)];
+    let tried = others.into_iter().map(|(name, by)| {
+        let tried = Trial::test(name, move || try_all(by).map_err(Into::into));
+        tried.with_ignored_flag(by.file().is_none())
+    });
     let listed = Trial::test("full kinds have stories", || every_full_kind().map_err(Into::into));
-    libtest_mimic::run(&arguments, chapters.chain(calamities).chain([tried, listed]).collect()).exit();
+    libtest_mimic::run(&arguments, chapters.chain(calamities).chain(tried).chain([listed]).collect()).exit();
 }
 
 /// As `data/emulators.txt` has it.
@@ -118,12 +121,13 @@ const ENOUGH: Duration = Duration::from_secs(20);
 /// Kinds that are tried out at once.
 const AT_ONCE: usize = 8;
 
-/// Tries out all kinds that have no story.
-fn try_all() -> Result<(), String> {
-    let by = Program::Moto;
+/// Tries out all kinds that have no story: on moto, and where that falls short on ministack.
+fn try_all(by: Program) -> Result<(), String> {
+    let is_left = |story: &Story| by == Program::Moto || shortfall(MOTO, story.facts()).is_some();
     let runtime = Runtime::new().map_err(|error| error.to_string())?;
     let emulator = Arc::new(Emulator::start(by)?);
-    let tried = trials::all().into_iter().filter(is_asked_for).map(|story| {
+    let stories = trials::all().into_iter().filter(is_asked_for).filter(is_left);
+    let tried = stories.map(|story| {
         let emulator = emulator.clone();
         async move {
             let progress = Progress::default();
