@@ -26,8 +26,8 @@ use objects::{CompactString, meta};
 use provision::dialect::ack::Ack;
 use provision::dialect::ack::place::Defaults;
 use provision::{
-    Change, Deleted, Driver, Facts, Failure, Intent, LateInitialization, Made, Observation, Observed, Plan,
-    Readiness, Record, Recovery, Reference, SecretField, Subject, Surroundings, Updated,
+    Change, Class, Deleted, Driver, Facts, Failure, Intent, LateInitialization, Made, Observation, Observed,
+    Plan, Readiness, Record, Recovery, Reference, SecretField, Subject, Surroundings, Updated,
 };
 use serde_json::{Map, Value, json};
 
@@ -301,6 +301,9 @@ impl Driver for AwsDriver {
         let wanted = scope::wanted(subject);
         let mut record = Box::pin(changing::create(kind, subject, &wanted, &intent.token)).await?;
         let known = wanted.identified(&record.status, record.arn.as_deref());
+        if Box::pin(finding::is_taken(kind, subject, &known)).await? {
+            return Err(Failure::new(Class::Exists, "", "Resource already exists"));
+        }
         let named = identity::annotation(kind, subject.object, &known);
         record.annotations.insert(identity::ANNOTATION.to_owned(), named);
         Ok(record.into())

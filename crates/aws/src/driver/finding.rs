@@ -2,7 +2,8 @@
 //!
 //! A resource with a name of its own is read by the name; where reading needs what only the creating call answers, the
 //! rules say how to find it. A creating call that takes a token, or that answers with what is already there, is made
-//! again. What has none of that carries a mark, and is looked for by that.
+//! again. What has none of that carries a mark, and is looked for by that; so does what two may make at once, each being
+//! answered as if it alone had.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::kinds::calls::{self, Planned};
 use crate::kinds::compare::tag_words;
 use crate::kinds::send::Scope;
 use crate::kinds::{KindFacts, paths, tags};
-use crate::rules::vocabulary::Call;
+use crate::rules::vocabulary::{Call, TagsRule};
 
 /// The tag that says whose a resource is, where nothing else does.
 pub(super) const MARK: &str = "hangar.dev/owner";
@@ -48,9 +49,15 @@ fn is_repeatable(kind: &KindFacts) -> bool {
     has_token || takes_over(kind)
 }
 
-/// Whether a kind carries a mark: EC2's, which have no names, and those whose rules say so.
+/// Whether a kind carries a mark: EC2's, which have no names, those whose rules say so, and those whose creating call does not
+/// say whether somebody else made it.
 fn is_marked(kind: &KindFacts) -> bool {
-    kind.rules.marked || is_filtered(kind)
+    kind.rules.marked || is_filtered(kind) || is_contested(kind)
+}
+
+/// Whether a mark tells whose something is that a creating call answered with: its tags can be asked for.
+fn is_contested(kind: &KindFacts) -> bool {
+    takes_over(kind) && matches!(&kind.rules.tags, TagsRule::Told(tags) if tags.get.is_some())
 }
 
 /// Whether lists of a kind can be asked for a mark.
@@ -212,21 +219,46 @@ async fn is_ours(
     }
     let known = wanted.identified(&record.status, record.arn.as_deref());
     if is_marked(kind) && !is_filtered(kind) {
-        let scope = known.scope(kind, None)?;
-        let tagged = match reading::tags(kind, subject, &scope, item).await {
-            Ok(tagged) => tagged,
-            // Others may have things that we may not look into, or that go while we look.
-            Err(failure) if matches!(failure.class, Class::Denied | Class::NotFound) => None,
-            Err(failure) => return Err(failure),
-        };
-        let (key, value) = tag_words(kind);
-        let found = tagged.map(|(_, found)| tags::as_map(&found, &key, &value)).unwrap_or_default();
-        if found.get(MARK).map(String::as_str) != Some(meta::uid(subject.object)) {
+        let owner = owner(kind, subject, &known, item).await?;
+        if owner.as_deref() != Some(meta::uid(subject.object)) {
             return Ok(false);
         }
     }
     // What an earlier one of the same object left behind may be listed for long after it is gone.
     Ok(reading::observe(kind, subject, &known).await?.is_some())
+}
+
+/// Whether what a creating call answered with is somebody else's, who was quicker: then it is as if the name was taken.
+pub(super) async fn is_taken(
+    kind: &'static KindFacts,
+    subject: &Subjected<'_>,
+    known: &Wanted,
+) -> Result<bool, Failure> {
+    if !is_contested(kind) {
+        return Ok(false);
+    }
+    let owner = owner(kind, subject, known, &Value::Null).await;
+    // Without an answer it may be ours, and is looked for.
+    let owner = owner.map_err(|failure| Failure { ambiguous: true, ..failure })?;
+    Ok(owner.is_some_and(|owner| owner != meta::uid(subject.object)))
+}
+
+/// Whom something was made for, by its mark.
+async fn owner(
+    kind: &'static KindFacts,
+    subject: &Subjected<'_>,
+    known: &Wanted,
+    item: &Value,
+) -> Result<Option<String>, Failure> {
+    let tagged = match reading::tags(kind, subject, &known.scope(kind, None)?, item).await {
+        Ok(tagged) => tagged,
+        // Others may have things that we may not look into, or that go while we look.
+        Err(failure) if matches!(failure.class, Class::Denied | Class::NotFound) => None,
+        Err(failure) => return Err(failure),
+    };
+    let (key, value) = tag_words(kind);
+    let mut found = tagged.map(|(_, found)| tags::as_map(&found, &key, &value)).unwrap_or_default();
+    Ok(found.remove(MARK))
 }
 
 fn younger_than(subject: &Subjected<'_>, age: Duration) -> bool {

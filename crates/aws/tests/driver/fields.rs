@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use emulators::{Emulator, Program};
+use emulators::{Emulator, Fault, Program};
 use serde_json::{Value, json};
 
-use crate::BUCKET;
-use crate::world::{Tuning, World};
+use crate::world::{Tuning, World, condition};
+use crate::{BUCKET, QUEUE};
 
 const SECRET: (&str, &str) = ("secretsmanager", "Secret");
 const DISTRIBUTION: (&str, &str) = ("cloudfront", "Distribution");
@@ -93,4 +93,42 @@ async fn a_distribution_is_disabled_before_it_is_deleted() {
     assert_eq!(writes, ["UpdateDistribution", "DeleteDistribution"]);
     assert_eq!(world.count("cloudfront", "ListDistributions", "/DistributionList/Items").await, 0);
     world.stop().await;
+}
+
+/// Two control planes of one account make the same queue at the same instant, and AWS answers both as if each had made it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_two_make_at_once_becomes_one_s() {
+    if Program::Ministack.file().is_none() {
+        return;
+    }
+    let emulator = Arc::new(Emulator::start(Program::Ministack).unwrap());
+    let [quick, slow] = [
+        World::at(emulator.clone(), &[QUEUE], Tuning::default()).await,
+        World::at(emulator, &[QUEUE], Tuning::default()).await,
+    ];
+    let spec = json!({"queueName": "same"});
+    // What the slow one sees of it later is from before it was there.
+    slow.create(QUEUE, "same", json!({}), spec.clone()).await;
+    slow.settled(QUEUE, "same").await;
+    slow.delete(QUEUE, "same").await;
+    slow.vanished(QUEUE, "same").await;
+    quick.create(QUEUE, "same", json!({}), spec.clone()).await;
+    quick.settled(QUEUE, "same").await;
+    slow.proxy.take();
+    slow.proxy.arm(Fault::Stale, 0, 1);
+    slow.create(QUEUE, "same", json!({}), spec).await;
+    slow.until(QUEUE, "same", "told that the name is taken", async |world| {
+        let object = world.get(QUEUE, "same").await.unwrap();
+        condition(&object, "ACK.Terminal").as_deref() == Some("True")
+    })
+    .await;
+    let calls = slow.proxy.take();
+    assert!(calls.iter().any(|call| call.operation == "CreateQueue"), "{calls:?}");
+    slow.delete(QUEUE, "same").await;
+    slow.vanished(QUEUE, "same").await;
+    let calls = quick.pass(QUEUE, "same").await;
+    assert!(calls.iter().all(|call| !call.writes), "it is as it was: {calls:?}");
+    for world in [quick, slow] {
+        world.stop().await;
+    }
 }
