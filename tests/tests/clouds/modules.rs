@@ -118,7 +118,7 @@ fn a_module_from_beginning_to_end() {
     let text = |title: &str| std::fs::read_to_string(notes.join(format!("note-{title}"))).unwrap_or_default();
 
     // Something that is not supported is refused before anything is made.
-    write("create", &format!("{BOOK}\nmoved {{}}\n"));
+    write("create", &format!("{BOOK}\nremoved {{}}\n"));
     let module = json!({
         "apiVersion": "tf.kubeform.com/v1alpha1", "kind": "Module", "metadata": {"name": "book"},
         "spec": {
@@ -132,7 +132,7 @@ fn a_module_from_beginning_to_end() {
         Some(condition(&now, "Stalled")?["message"].as_str()?.to_owned())
     });
     let last = BOOK.lines().count() + 2;
-    let refusal = "moved blocks are not supported";
+    let refusal = "removed blocks are not supported";
     assert_eq!(stalled, format!("main.tf:{last}: {refusal}"));
     assert!(titles().is_empty());
 
