@@ -108,7 +108,7 @@ impl Trail {
         let since = jiff::SignedDuration::try_from(self.began.elapsed()).unwrap_or_default();
         let received = self.engine.now().checked_sub(since).unwrap_or_default();
         let id = self.audit_id.to_str().unwrap_or_default();
-        let asked = Asked { id, uri, head, target, verb: &verb, control_plane: &plane.name, received };
+        let asked = Asked { id, uri, head, target, verb: &verb, control_plane: plane, received };
         Record::begin(log, &asked, user)
     }
 

@@ -73,9 +73,9 @@ pub async fn audit(
     log.flush().await;
     let files = log.files().map_err(Status::internal)?;
     let (sender, receiver) = mpsc::channel(AHEAD);
-    let name = plane.name.to_string();
+    let whose = Whose { name: plane.name.to_string(), owner: plane.charter.owner.clone(), since };
     tokio::task::spawn_blocking(move || {
-        if let Err(error) = read(&files, &name, since, &sender) {
+        if let Err(error) = read(&files, &whose, &sender) {
             // Whoever has gone needs no error.
             let _ = sender.blocking_send(Err(error));
         }
@@ -83,10 +83,17 @@ pub async fn audit(
     Ok(stream::unfold(receiver, async |mut receiver| Some((receiver.recv().await?, receiver))))
 }
 
+/// What lines are looked for.
+struct Whose {
+    name: String,
+    /// The uid of its object. Another of the same name may have gone in the second in which this one came.
+    owner: Option<String>,
+    since: Option<Timestamp>,
+}
+
 fn read(
     files: &[PathBuf],
-    name: &str,
-    since: Option<Timestamp>,
+    whose: &Whose,
     to: &mpsc::Sender<Result<Bytes, std::io::Error>>,
 ) -> std::io::Result<()> {
     let mut chunk = Vec::new();
@@ -104,7 +111,7 @@ fn read(
             if file.read_until(b'\n', &mut line)? == 0 || !line.ends_with(b"\n") {
                 break;
             }
-            if is_about(&line, name, since) {
+            if whose.is(&line) {
                 chunk.extend_from_slice(&line);
             }
             if chunk.len() >= CHUNK && to.blocking_send(Ok(std::mem::take(&mut chunk).into())).is_err() {
@@ -119,11 +126,16 @@ fn read(
 }
 
 /// Users write annotations into objects, and objects may be in the log: only what the server itself noted counts.
-fn is_about(line: &[u8], name: &str, since: Option<Timestamp>) -> bool {
-    let Ok(event) = serde_json::from_slice::<Value>(line) else { return false };
-    let at = event["stageTimestamp"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
-    event["annotations"][audit::CONTROL_PLANE] == name
-        && since.is_none_or(|since| at.is_some_and(|at| at >= since))
+impl Whose {
+    fn is(&self, line: &[u8]) -> bool {
+        let Ok(event) = serde_json::from_slice::<Value>(line) else { return false };
+        let at = event["stageTimestamp"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
+        let annotations = &event["annotations"];
+        let owner = annotations[audit::CONTROL_PLANE_UID].as_str();
+        annotations[audit::CONTROL_PLANE] == self.name.as_str()
+            && self.since.is_none_or(|since| at.is_some_and(|at| at >= since))
+            && owner.is_none_or(|owner| self.owner.as_deref() == Some(owner))
+    }
 }
 
 #[cfg(test)]
@@ -135,16 +147,21 @@ mod tests {
     #[test]
     fn lines_are_of_who_the_server_says() {
         let at = |text: &str| text.parse::<Timestamp>().ok();
-        let line = |name: &str, inside: &str| {
+        let line_of = |name: &str, uid: Option<&str>, inside: &str| {
             json!({
-                "stageTimestamp": "2026-01-02T03:04:05.000000Z", "annotations": {"hangar.dev/control-plane": name},
+                "stageTimestamp": "2026-01-02T03:04:05.000000Z",
+                "annotations": {"hangar.dev/control-plane": name, "hangar.dev/control-plane-uid": uid},
                 "requestObject": {"metadata": {"annotations": {"hangar.dev/control-plane": inside}}},
             })
             .to_string()
         };
+        let line = |name: &str, inside: &str| line_of(name, None, inside);
         let check = |line: String, since: Option<Timestamp>, expected: bool| {
-            assert_eq!(is_about(line.as_bytes(), "a", since), expected, "{line}");
+            let whose = Whose { name: "a".to_owned(), owner: Some("mine".to_owned()), since };
+            assert_eq!(whose.is(line.as_bytes()), expected, "{line}");
         };
+        check(line_of("a", Some("mine"), "b"), None, true);
+        check(line_of("a", Some("before me"), "b"), None, false);
         check(line("a", "b"), None, true);
         check(line("b", "a"), None, false);
         check(line("a", "a"), at("2026-01-02T03:04:05Z"), true);

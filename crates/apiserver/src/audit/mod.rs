@@ -19,3 +19,5 @@ pub(crate) use record::{Asked, Record};
 
 /// The annotation that names the control plane of an event.
 pub const CONTROL_PLANE: &str = "hangar.dev/control-plane";
+/// The uid of the object that the control plane was made for: another of the same name has another.
+pub const CONTROL_PLANE_UID: &str = "hangar.dev/control-plane-uid";

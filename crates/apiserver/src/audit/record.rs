@@ -11,11 +11,12 @@ use objects::{CompactString, Status, Value, decode, meta};
 use serde::Deserialize;
 use wire::{protobuf, yaml};
 
-use super::CONTROL_PLANE;
 use super::event::{Event, ObjectRef, ResponseStatus, timestamp};
 use super::log::Log;
 use super::policy::{Level, Stage, Subject, Verdict};
+use super::{CONTROL_PLANE, CONTROL_PLANE_UID};
 use crate::call::Head;
+use crate::control_plane::ControlPlane;
 use crate::route::Target;
 
 /// As upstream: a user agent longer than this is cut.
@@ -28,7 +29,7 @@ pub struct Asked<'a> {
     pub head: &'a Head,
     pub target: &'a Target,
     pub verb: &'a str,
-    pub control_plane: &'a str,
+    pub control_plane: &'a ControlPlane,
     pub received: jiff::Timestamp,
 }
 
@@ -61,6 +62,9 @@ impl Record {
                 ..ObjectRef::default()
             }),
         };
+        let plane = asked.control_plane;
+        let mut annotations = BTreeMap::from([(CONTROL_PLANE.into(), plane.name.to_string())]);
+        annotations.extend(plane.charter.owner.clone().map(|owner| (CONTROL_PLANE_UID.into(), owner)));
         let event = Event {
             kind: "Event",
             api_version: "audit.k8s.io/v1",
@@ -80,7 +84,7 @@ impl Record {
             response_object: None,
             request_received_timestamp: timestamp(asked.received),
             stage_timestamp: String::new(),
-            annotations: BTreeMap::from([(CONTROL_PLANE.into(), asked.control_plane.to_owned())]),
+            annotations,
         };
         Some(Record { log: log.clone(), verdict, event: Box::new(event), over: false })
     }
