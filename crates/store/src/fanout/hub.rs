@@ -32,6 +32,8 @@ struct State {
     /// Every event that is in some channel, oldest first.
     ring: VecDeque<Arc<Event>>,
     ring_bytes: usize,
+    /// How many of them were there at the last beat.
+    aged: usize,
 }
 
 struct Watched {
@@ -150,7 +152,24 @@ impl Hub {
     }
 
     /// Lets watches that have nothing to tell tell that. To be called every few seconds.
+    ///
+    /// What was there at the last beat goes: who has not seen it by now reads it from the log, and a server that was busy
+    /// does not keep what it was busy with.
     pub fn beat(&self) {
+        // A few at a time: who commits waits for this lock.
+        loop {
+            let mut state = self.state.lock();
+            for _ in 0..state.aged.min(AT_ONCE) {
+                state.evict_oldest();
+            }
+            if state.aged == 0 {
+                state.aged = state.ring.len();
+                // Room for many more than there usually are is memory, too.
+                let room = 2 * state.aged;
+                state.ring.shrink_to(room);
+                break;
+            }
+        }
         self.beats.fetch_add(1, Ordering::Release);
         self.wake_all();
     }
@@ -160,8 +179,7 @@ impl Hub {
     pub fn forget(&self) {
         {
             let mut state = self.state.lock();
-            state.ring = VecDeque::new();
-            state.ring_bytes = 0;
+            state.forget_ring();
             let channels = state.tenants.values().flat_map(|watched| watched.channels.values());
             for channel in channels.chain(&state.feed) {
                 let mut queue = channel.queue.lock();
@@ -220,19 +238,31 @@ impl Hub {
 }
 
 impl State {
+    fn forget_ring(&mut self) {
+        (self.ring, self.ring_bytes, self.aged) = (VecDeque::new(), 0, 0);
+    }
+
     fn evict(&mut self, limit: usize) {
-        while self.ring_bytes > limit {
-            let Some(event) = self.ring.pop_front() else { return };
-            self.ring_bytes = self.ring_bytes.saturating_sub(weight(&event));
-            let watched = self.tenants.get(&event.tenant);
-            let by_kind = watched.and_then(|watched| watched.channels.get(event.key.kind.as_str()));
-            let by_tenant = watched.and_then(|watched| watched.channels.get(ALL_KINDS));
-            for channel in [self.feed.as_ref(), by_kind, by_tenant].into_iter().flatten() {
-                let mut queue = channel.queue.lock();
-                // A channel made after the event was published does not have it.
-                if queue.events.front().is_some_and(|front| Arc::ptr_eq(front, &event)) {
-                    queue.events.pop_front();
-                    queue.first += 1;
+        while self.ring_bytes > limit && !self.ring.is_empty() {
+            self.evict_oldest();
+        }
+    }
+
+    fn evict_oldest(&mut self) {
+        let Some(event) = self.ring.pop_front() else { return };
+        self.aged = self.aged.saturating_sub(1);
+        self.ring_bytes = self.ring_bytes.saturating_sub(weight(&event));
+        let watched = self.tenants.get(&event.tenant);
+        let by_kind = watched.and_then(|watched| watched.channels.get(event.key.kind.as_str()));
+        let by_tenant = watched.and_then(|watched| watched.channels.get(ALL_KINDS));
+        for channel in [self.feed.as_ref(), by_kind, by_tenant].into_iter().flatten() {
+            let mut queue = channel.queue.lock();
+            // A channel made after the event was published does not have it.
+            if queue.events.front().is_some_and(|front| Arc::ptr_eq(front, &event)) {
+                queue.events.pop_front();
+                queue.first += 1;
+                if queue.events.is_empty() {
+                    queue.events.shrink_to(AT_ONCE);
                 }
             }
         }
@@ -319,8 +349,7 @@ impl Drop for Subscription {
         }
         if state.tenants.is_empty() && state.feed.is_none() {
             // Nobody can ask for them any more.
-            state.ring = VecDeque::new();
-            state.ring_bytes = 0;
+            state.forget_ring();
         }
     }
 }

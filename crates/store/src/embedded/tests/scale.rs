@@ -64,6 +64,32 @@ async fn events_in_memory_are_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn events_in_memory_are_soon_forgotten() {
+    // The beats are ours.
+    let options = Options { progress_interval: std::time::Duration::from_secs(3_600), ..Options::default() };
+    let (_directory, store, f) = open(options).await;
+    let start = f.revision().await;
+    let mut quick = f.watch(things(), start).await;
+    let mut slow = f.watch(things(), start).await;
+    for index in 0..200 {
+        f.put(&index.to_string(), "x").await;
+    }
+    assert_eq!(next_events(&mut quick, 200).await.len(), 200);
+    let kept = store.hub().load().1;
+    store.hub().beat();
+    assert_eq!(store.hub().load().1, kept, "who is under way is given time");
+    f.put("late", "x").await;
+    store.hub().beat();
+    let late = store.hub().load().1;
+    assert!(0 < late && late < kept / 100, "{late} of {kept}");
+    store.hub().beat();
+    assert_eq!(store.hub().load().1, 0);
+    // Who was not quick enough has the log.
+    assert_eq!(next_events(&mut slow, 201).await.len(), 201);
+    assert_eq!(next_events(&mut quick, 1).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn deleted_tenants_leave_no_row() {
     let (directory, store, f) = open(Options::default()).await;
     for index in 0..50 {
