@@ -652,6 +652,7 @@ async fn a_control_plane_made_again_while_it_is_asked_for() {
     stop.cancel();
     for asker in askers {
         let codes = asker.await.unwrap();
-        assert!(codes.iter().all(|code| matches!(code, 200 | 401 | 404)), "{codes:?}");
+        // 503 is for a request that found one that was gone when it came to read it: it is to be tried again.
+        assert!(codes.iter().all(|code| matches!(code, 200 | 401 | 404 | 503)), "{codes:?}");
     }
 }
