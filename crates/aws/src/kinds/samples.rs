@@ -18,6 +18,18 @@ use crate::rules::vocabulary::Verb;
 const DEEPEST: usize = 6;
 const ARN: &str = "arn:aws:service:eu-west-1:123456789012:sample/sample";
 
+/// A value that has no others in it.
+fn of_scalar(kind: ShapeKind) -> Value {
+    match kind {
+        ShapeKind::Boolean => true.into(),
+        ShapeKind::Integer | ShapeKind::Long => 1.into(),
+        ShapeKind::Float | ShapeKind::Double => json!(1.5),
+        ShapeKind::Timestamp => "2026-01-01T00:00:00Z".into(),
+        ShapeKind::Blob => "c2FtcGxl".into(),
+        _ => "sample".into(),
+    }
+}
+
 fn of_site(overlay: &Overlay, site: Site, depth: usize) -> Value {
     match site.shape.kind() {
         ShapeKind::Structure | ShapeKind::Union if depth >= DEEPEST => json!({}),
@@ -40,12 +52,7 @@ fn of_site(overlay: &Overlay, site: Site, depth: usize) -> Value {
                 entry.map(|entry| ("key".to_owned(), of_site(overlay, entry, depth))).into_iter().collect(),
             )
         }
-        ShapeKind::Boolean => true.into(),
-        ShapeKind::Integer | ShapeKind::Long => 1.into(),
-        ShapeKind::Float | ShapeKind::Double => json!(1.5),
-        ShapeKind::Timestamp => "2026-01-01T00:00:00Z".into(),
-        ShapeKind::Blob => "c2FtcGxl".into(),
-        _ => "sample".into(),
+        scalar => of_scalar(scalar),
     }
 }
 
@@ -68,12 +75,7 @@ fn of_answer(site: Site, depth: usize) -> Value {
             let entry = site.shape.entry().map(|(_, value)| of_answer(Site::of(value.shape()), depth));
             Value::Object(entry.map(|entry| ("key".to_owned(), entry)).into_iter().collect())
         }
-        ShapeKind::Boolean => true.into(),
-        ShapeKind::Integer | ShapeKind::Long => 1.into(),
-        ShapeKind::Float | ShapeKind::Double => json!(1.5),
-        ShapeKind::Timestamp => "2026-01-01T00:00:00Z".into(),
-        ShapeKind::Blob => "c2FtcGxl".into(),
-        _ => "sample".into(),
+        scalar => of_scalar(scalar),
     }
 }
 
