@@ -25,6 +25,8 @@ pub struct Catalogue {
     pub meta: Option<Arc<Schema>>,
     resources: BTreeMap<String, Vec<u8>>,
     data_sources: BTreeMap<String, Vec<u8>>,
+    ephemeral: BTreeMap<String, Vec<u8>>,
+    lists: BTreeMap<String, Vec<u8>>,
     functions: BTreeMap<String, messages::Function>,
     identities: BTreeMap<String, Arc<IdentitySchema>>,
     decoded: Cache<(Section, String), Arc<Schema>>,
@@ -34,6 +36,8 @@ pub struct Catalogue {
 enum Section {
     Resource,
     DataSource,
+    Ephemeral,
+    List,
 }
 
 /// What tells one resource of a type from another, for providers that say so.
@@ -91,6 +95,8 @@ impl Catalogue {
             meta: meta.map(Arc::new),
             resources: answer.resource_schemas.into_iter().collect(),
             data_sources: answer.data_source_schemas.into_iter().collect(),
+            ephemeral: answer.ephemeral_resource_schemas.into_iter().collect(),
+            lists: answer.list_resource_schemas.into_iter().collect(),
             functions: answer.functions.into_iter().collect(),
             identities: known,
             decoded: Cache::new(DECODED),
@@ -109,6 +115,8 @@ impl Catalogue {
             meta: None,
             resources: resources.into_iter().collect(),
             data_sources: BTreeMap::new(),
+            ephemeral: BTreeMap::new(),
+            lists: BTreeMap::new(),
             functions: BTreeMap::new(),
             identities: BTreeMap::new(),
             decoded: Cache::new(DECODED),
@@ -148,6 +156,24 @@ impl Catalogue {
         self.schema(Section::DataSource, &self.data_sources, name, "data source")
     }
 
+    pub fn has_ephemeral(&self, name: &str) -> bool {
+        self.ephemeral.contains_key(name)
+    }
+
+    /// Of what is opened for a while.
+    pub fn ephemeral(&self, name: &str) -> Result<Arc<Schema>, PluginError> {
+        self.schema(Section::Ephemeral, &self.ephemeral, name, "ephemeral resource type")
+    }
+
+    pub fn list_types(&self) -> impl Iterator<Item = &str> {
+        self.lists.keys().map(String::as_str)
+    }
+
+    /// Of what a list of resources is asked with.
+    pub fn list(&self, name: &str) -> Result<Arc<Schema>, PluginError> {
+        self.schema(Section::List, &self.lists, name, "list of type")
+    }
+
     pub fn identity(&self, type_name: &str) -> Option<&Arc<IdentitySchema>> {
         self.identities.get(type_name)
     }
@@ -163,7 +189,7 @@ impl Catalogue {
 
     /// What all of it takes as it is kept, about.
     pub fn bytes(&self) -> usize {
-        let sections = [&self.resources, &self.data_sources];
+        let sections = [&self.resources, &self.data_sources, &self.ephemeral, &self.lists];
         sections.into_iter().flatten().map(|(name, bytes)| name.len() + bytes.len()).sum()
     }
 

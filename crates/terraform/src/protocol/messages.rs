@@ -2,15 +2,19 @@
 //!
 //! Both versions have the same messages with the same field numbers, but for the attributes of a schema; so there is
 //! one set of them, and the names of the calls are in [`super::methods`]. They are written as Rust rather than as
-//! `.proto` files: nothing has to be generated, and what we leave out (provisioners, ephemeral resources, lists, actions,
-//! state stores) is plain to see.
+//! `.proto` files: nothing has to be generated, and what we leave out (provisioners, actions, state stores) is plain
+//! to see.
 //!
 //! Schemas arrive as bytes and are decoded one by one when somebody asks: a provider may have thousands.
+
+mod beside;
 
 use std::collections::HashMap;
 
 use prost::Message;
 use prost::bytes::Bytes;
+
+pub use beside::*;
 
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Empty {}
@@ -135,6 +139,10 @@ pub struct GetProviderSchemaResponse {
     pub server_capabilities: Option<ServerCapabilities>,
     #[prost(map = "string, message", tag = "7")]
     pub functions: HashMap<String, Function>,
+    #[prost(map = "string, bytes", tag = "8")]
+    pub ephemeral_resource_schemas: HashMap<String, Vec<u8>>,
+    #[prost(map = "string, bytes", tag = "9")]
+    pub list_resource_schemas: HashMap<String, Vec<u8>>,
 }
 
 /// A schema of protocol 5 or 6; the attributes' bytes are read by the version.
@@ -550,49 +558,3 @@ pub struct GenerateConfigResponse {
 }
 
 // Beside resources.
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ReadDataRequest {
-    #[prost(string, tag = "1")]
-    pub type_name: String,
-    #[prost(message, optional, tag = "2")]
-    pub config: Option<DynamicValue>,
-    #[prost(message, optional, tag = "3")]
-    pub provider_meta: Option<DynamicValue>,
-    #[prost(message, optional, tag = "4")]
-    pub client_capabilities: Option<ClientCapabilities>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ReadDataResponse {
-    #[prost(message, optional, tag = "1")]
-    pub state: Option<DynamicValue>,
-    #[prost(message, repeated, tag = "2")]
-    pub diagnostics: Vec<Diagnostic>,
-    #[prost(message, optional, tag = "3")]
-    pub deferred: Option<Deferred>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct CallFunctionRequest {
-    #[prost(string, tag = "1")]
-    pub name: String,
-    #[prost(message, repeated, tag = "2")]
-    pub arguments: Vec<DynamicValue>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct CallFunctionResponse {
-    #[prost(message, optional, tag = "1")]
-    pub result: Option<DynamicValue>,
-    #[prost(message, optional, tag = "2")]
-    pub error: Option<FunctionError>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct FunctionError {
-    #[prost(string, tag = "1")]
-    pub text: String,
-    #[prost(int64, optional, tag = "2")]
-    pub function_argument: Option<i64>,
-}

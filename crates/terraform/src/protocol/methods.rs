@@ -43,6 +43,12 @@ pub enum Call {
     ValidateDataResourceConfig,
     ReadDataSource,
     CallFunction,
+    ValidateEphemeralResourceConfig,
+    OpenEphemeralResource,
+    RenewEphemeralResource,
+    CloseEphemeralResource,
+    ValidateListResourceConfig,
+    ListResource,
     StopProvider,
     /// Not the provider's but go-plugin's: end the process.
     Shutdown,
@@ -51,7 +57,7 @@ pub enum Call {
 }
 
 /// (call, path in protocol 5, path in protocol 6)
-const PATHS: [(Call, &str, &str); 19] = {
+const PATHS: [(Call, &str, &str); 25] = {
     use Call::*;
     macro_rules! both {
         ($call:ident) => {
@@ -86,6 +92,12 @@ const PATHS: [(Call, &str, &str); 19] = {
         both!(ValidateDataResourceConfig, "ValidateDataSourceConfig"),
         both!(ReadDataSource),
         both!(CallFunction),
+        both!(ValidateEphemeralResourceConfig),
+        both!(OpenEphemeralResource),
+        both!(RenewEphemeralResource),
+        both!(CloseEphemeralResource),
+        both!(ValidateListResourceConfig),
+        both!(ListResource),
         both!(StopProvider, "Stop"),
         (Shutdown, "/plugin.GRPCController/Shutdown", "/plugin.GRPCController/Shutdown"),
         (StreamStdio, "/plugin.GRPCStdio/StreamStdio", "/plugin.GRPCStdio/StreamStdio"),
@@ -106,12 +118,18 @@ impl Call {
     /// Whether a provider answers it by asking its cloud. Plans it computes: one that looks something up for it does
     /// so beside the Read before the plan or the Apply after it, which wait for their turn.
     pub fn reaches_the_cloud(self) -> bool {
-        use Call::{
-            ApplyResourceChange, ConfigureProvider, ImportResourceState, ReadDataSource, ReadResource,
-        };
+        use Call::*;
         matches!(
             self,
-            ConfigureProvider | ReadResource | ApplyResourceChange | ImportResourceState | ReadDataSource
+            ConfigureProvider
+                | ReadResource
+                | ApplyResourceChange
+                | ImportResourceState
+                | ReadDataSource
+                | OpenEphemeralResource
+                | RenewEphemeralResource
+                | CloseEphemeralResource
+                | ListResource
         )
     }
 
