@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -81,6 +81,16 @@ const REFERRING: usize = 256;
 /// The reconcile of all kinds of one driver. Cheap to clone.
 pub struct Engine<D: Driver>(Arc<Shared<D>>);
 
+/// For those that the driver itself knows, and who would keep it for ever.
+pub struct WeakEngine<D: Driver>(Weak<Shared<D>>);
+
+impl<D: Driver> WeakEngine<D> {
+    /// None once nobody uses it any more.
+    pub fn upgrade(&self) -> Option<Engine<D>> {
+        self.0.upgrade().map(Engine)
+    }
+}
+
 pub(crate) struct Shared<D: Driver> {
     pub driver: Arc<D>,
     pub settings: Settings,
@@ -146,6 +156,10 @@ impl<D: Driver> Engine<D> {
     /// Tells on any object what the cloud warned of. No secrets.
     pub async fn warn(&self, client: &kube::Client, about: &Value, message: &str, now: Timestamp) {
         self.0.events.warn(client, about, message, now).await;
+    }
+
+    pub fn downgrade(&self) -> WeakEngine<D> {
+        WeakEngine(Arc::downgrade(&self.0))
     }
 
     pub fn driver(&self) -> &Arc<D> {

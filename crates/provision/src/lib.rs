@@ -41,7 +41,7 @@ pub use driver::{
     Connection, Deleted, Driver, LateInitialization, Made, Observation, Observed, Place, Readiness, Record,
     Recovery, RoleSelected, Subject, Surroundings, Updated,
 };
-pub use engine::{Engine, Settings, Watched};
+pub use engine::{Engine, Settings, Watched, WeakEngine};
 pub use facts::{Facts, Reference, SecretField};
 pub use failure::{Class, Failure};
 pub use intent::{Action, Intent};

@@ -134,6 +134,16 @@ impl<'a> Reader<'a> {
         Reader { source, control_plane, noting }
     }
 
+    /// The same without any note of who reads what.
+    #[must_use]
+    pub fn quiet(&self) -> Reader<'a> {
+        Reader { noting: None, ..*self }
+    }
+
+    pub fn control_plane(&self) -> &'a str {
+        self.control_plane
+    }
+
     /// An object that matters: when it comes, changes or goes, the object that this is read for is looked at again.
     pub async fn get(&self, kind: &str, namespace: &str, name: &str) -> Result<Option<Value>, Failure> {
         let key = Key::new(kind, namespace, name);

@@ -28,7 +28,10 @@ const DERIVED: &str = "PLANTED-MODULE-VARIABLE-C2D4AA";
 /// What the provider makes up begins so.
 const GENERATED: &str = "token of thing-";
 
-const PLANTED: [&str; 7] = [PASSWORD, GIVEN, CHANGED, WRITTEN, VARIABLE, DERIVED, GENERATED];
+/// And so does what it lends for a while, which is in no Secret either.
+const LENT: &str = "key of lent-";
+
+const PLANTED: [&str; 8] = [PASSWORD, GIVEN, CHANGED, WRITTEN, VARIABLE, DERIVED, GENERATED, LENT];
 
 const MODULE: &str = r#"
 variable "word" {
@@ -37,9 +40,13 @@ variable "word" {
 locals {
   derived = upper(var.word)
 }
+ephemeral "shelf_key" "lent" {
+  label = "lent"
+}
 resource "shelf_thing" "it" {
-  name   = "of the module"
-  secret = var.word
+  name      = "of the module"
+  secret    = var.word
+  secret_wo = ephemeral.shelf_key.lent.key
 }
 output "derived" {
   value     = "${local.derived} ${shelf_thing.it.token}"
@@ -114,11 +121,12 @@ fn search(server: &Server, plane: &ControlPlane) {
     let secrets: Value = serde_json::from_str(&good(plane, &["get", "secrets", "-o", "json"], "")).unwrap();
     for secret in secrets["items"].as_array().unwrap() {
         let name = secret["metadata"]["name"].as_str().unwrap();
-        if name.ends_with("-tfstate") {
-            for value in secret["data"].as_object().unwrap().values() {
-                let bytes = STANDARD.decode(value.as_str().unwrap()).unwrap();
+        for value in secret["data"].as_object().unwrap().values() {
+            let bytes = STANDARD.decode(value.as_str().unwrap()).unwrap();
+            if name.ends_with("-tfstate") {
                 check(&format!("Secret {name}"), &bytes);
             }
+            assert!(!String::from_utf8_lossy(&bytes).contains(LENT), "{LENT} is in Secret {name}");
         }
     }
 }
@@ -209,8 +217,13 @@ fn nothing_secret_is_seen() {
             "secretRef": {"name": "words"},
         },
     });
+    let tried = kubectl(&plane, &["apply", "--dry-run=server", "-f", "-"], &module.to_string());
+    let planned = "shelf_thing.it: create in shelf_thing (shelf)";
+    assert!(tried.status.success() && String::from_utf8_lossy(&tried.stderr).contains(planned), "{tried:?}");
+    check("a dry run", &[tried.stdout, tried.stderr].concat());
     good(&plane, &["create", "-f", "-"], &module.to_string());
     current(&plane, MODULES, "module");
+    eventually("what was lent", || there().contains(LENT).then_some(()));
     let words = object(&plane, "secret", "words");
     let output = STANDARD.decode(words["data"]["output"].as_str().unwrap()).unwrap();
     assert!(String::from_utf8(output).unwrap().contains(DERIVED), "it is where it should be");

@@ -299,6 +299,7 @@ impl Serving {
         });
         let running = futures::future::try_join_all(running);
         let ended = self.pool.until_ended(stop.cancelled(), running).await.map(drop);
+        self.clouds.driver().openings().close().await;
         self.pool.close();
         ended
     }

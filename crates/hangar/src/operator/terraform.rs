@@ -74,6 +74,7 @@ pub async fn start(
         fleets: vec![fleet.clone()],
         tells: true,
     };
+    let openings = engine.driver().openings().clone();
     let modules = Modules::new(engine.clone(), options.terraform_module_dir.clone());
     let controllers: Vec<Box<dyn Controller>> =
         vec![Box::new(engine), Box::new(following), Box::new(modules)];
@@ -93,6 +94,7 @@ pub async fn start(
         });
         let ended = pool.until_ended(stop.cancelled(), runtime.run(stop.clone())).await;
         telling.abort();
+        openings.close().await;
         pool.close();
         ended
     })))

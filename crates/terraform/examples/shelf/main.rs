@@ -12,6 +12,7 @@
 
 mod beside;
 mod identity;
+mod key;
 mod serve;
 mod thing;
 

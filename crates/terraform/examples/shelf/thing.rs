@@ -1,6 +1,7 @@
-//! What the provider does: one resource type, `shelf_thing` (and more that are alike), and one data source.
+//! What the provider does: one resource type, `shelf_thing` (and more that are alike), one data source, and keys.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use prost::Message;
@@ -9,13 +10,13 @@ use terraform::protocol::messages as wire;
 use terraform::value::{Fields, Type, Value};
 
 use super::serve::Reply;
-use super::{Shelf, beside, identity};
+use super::{Shelf, beside, identity, key};
 
 const ERROR: i32 = 1;
 const WARNING: i32 = 2;
 
 /// (name, type, flags): r required, o optional, c computed, s sensitive, w write-only
-type Attributes = &'static [(&'static str, &'static str, &'static str)];
+pub type Attributes = &'static [(&'static str, &'static str, &'static str)];
 const PROVIDER: Attributes = &[
     ("directory", r#""string""#, "r"),
     ("password", r#""string""#, "os"),
@@ -94,11 +95,12 @@ fn schema() -> wire::GetProviderSchemaResponse {
         .into(),
         server_capabilities: Some(beside::capabilities()),
         functions: beside::functions(),
+        ephemeral_resource_schemas: [(key::NAME.to_owned(), encode(0, block(key::KEY, vec![])))].into(),
         ..Default::default()
     }
 }
 
-fn types(attributes: Attributes) -> BTreeMap<String, Type> {
+pub fn types(attributes: Attributes) -> BTreeMap<String, Type> {
     attributes.iter().map(|(name, ty, _)| (name.to_string(), Type::parse(ty.as_bytes()).unwrap())).collect()
 }
 
@@ -170,6 +172,7 @@ pub fn answer(shelf: &Shelf, method: &str, body: &[u8], fault: Option<&str>) -> 
             let config = value(&request.config, &Type::object(types(PROVIDER)));
             let directory = config.field("directory").as_str().unwrap_or_default().to_owned();
             let diagnostics = if Path::new(&directory).is_dir() {
+                note_account(&directory, &config);
                 shelf.directory.set(directory.into()).expect("configured once");
                 vec![]
             } else {
@@ -253,6 +256,10 @@ pub fn answer(shelf: &Shelf, method: &str, body: &[u8], fault: Option<&str>) -> 
             let diagnostics = warnings(fault, "counted", &Value::Null);
             reply(&wire::ReadDataResponse { state: dynamic(&state, &ty), diagnostics, deferred: None })
         }
+        "ValidateEphemeralResourceConfig" => key::validate(&wire::ValidateRequest::decode(body).unwrap()),
+        "OpenEphemeralResource" => key::open(shelf, &wire::ValidateRequest::decode(body).unwrap()),
+        "RenewEphemeralResource" => key::renew(shelf, &wire::EphemeralRequest::decode(body).unwrap()),
+        "CloseEphemeralResource" => key::close(shelf, &wire::EphemeralRequest::decode(body).unwrap()),
         "CallFunction" => beside::call(&wire::CallFunctionRequest::decode(body).unwrap()),
         "MoveResourceState" => {
             let request = wire::MoveRequest::decode(body).unwrap();
@@ -263,6 +270,14 @@ pub fn answer(shelf: &Shelf, method: &str, body: &[u8], fault: Option<&str>) -> 
         "Stop" => reply(&wire::StopResponse::default()),
         _ => Reply::Failure(12, format!("unknown method {method}")),
     }
+}
+
+/// With which accounts it was configured.
+fn note_account(directory: &str, config: &Value) {
+    let Some(key) = config.field("account_key").as_str() else { return };
+    let path = Path::new(directory).join("accounts");
+    let mut accounts = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+    writeln!(accounts, "{key}").unwrap();
 }
 
 /// Whether an ApplyResourceChange is a creation.

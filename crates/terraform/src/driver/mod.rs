@@ -9,6 +9,7 @@ mod changing;
 pub(crate) mod failures;
 mod ignoring;
 mod kept;
+mod opened;
 pub(crate) mod outputs;
 pub(crate) mod referring;
 mod refusing;
@@ -17,7 +18,7 @@ pub(crate) mod telling;
 pub(crate) mod wanted;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -36,6 +37,7 @@ use crate::change;
 use crate::diagnostic::Diagnostics;
 use crate::dialect::{IMPORT_ID, OBSERVE_ONLY, is_blank, is_taking_over};
 use crate::module::children;
+use crate::openings::Openings;
 use crate::plugin::{Applied, IdentitySchema, Lease, Planned, Pool, State};
 use crate::protocol::Call;
 use crate::registry::{Registry, Served};
@@ -45,6 +47,7 @@ use crate::value::Value;
 use asking::{Sight, differences, settings};
 pub(crate) use kept::owner;
 use kept::{Kept, Seal};
+pub use opened::{Opened, Opener};
 use remote::Remote;
 use wanted::Secrets;
 
@@ -57,6 +60,9 @@ pub struct Terraform {
     pool: Pool,
     seal: Seal,
     backends: Backends,
+    openings: Openings,
+    /// Modules, where there are any.
+    opener: OnceLock<Box<dyn Opener>>,
 }
 
 /// A configured provider, and the type of the object's resource.
@@ -73,6 +79,7 @@ pub struct Configured {
     redactions: Vec<String>,
     /// Where the state is kept, if not beside the object.
     remote: Option<Remote>,
+    opened: Opened,
 }
 
 impl Connection for Configured {
@@ -115,13 +122,36 @@ pub(crate) fn limit(provider: &Served, lease: &Lease) -> LimitKey {
 impl Terraform {
     /// `key` is the installation's; states are sealed with it.
     pub fn new(registry: Arc<Registry>, pool: Pool, key: &[u8; 32]) -> Result<Terraform, Failure> {
-        Ok(Terraform { registry, pool, seal: Seal::new(key)?, backends: Backends::default() })
+        Ok(Terraform {
+            registry,
+            pool,
+            seal: Seal::new(key)?,
+            backends: Backends::default(),
+            openings: Openings::default(),
+            opener: OnceLock::new(),
+        })
     }
 
     /// With these backends for states.
     #[must_use]
     pub fn with_backends(self, backends: Backends) -> Terraform {
         Terraform { backends, ..self }
+    }
+
+    /// With another place for what is open.
+    #[must_use]
+    pub fn with_openings(self, openings: Openings) -> Terraform {
+        Terraform { openings, ..self }
+    }
+
+    /// What is open at the moment.
+    pub fn openings(&self) -> &Openings {
+        &self.openings
+    }
+
+    /// Says who opens what is ephemeral of objects; the first one does.
+    pub fn opened_by(&self, opener: Box<dyn Opener>) {
+        self.opener.get_or_init(|| opener);
     }
 
     pub fn registry(&self) -> &Arc<Registry> {
@@ -272,10 +302,18 @@ impl Driver for Terraform {
             program.ok_or_else(|| Failure::recoverable("the provider of this kind is not ready yet"))?;
         let schema = provider.catalogue.resource(&type_name);
         let schema = schema.map_err(|error| failures::failure(error, None, false).at("spec.type"))?;
-        let json = self.configuration(around, &provider).await?;
+        let mut json = self.configuration(around, &provider).await?;
         let remote = self.remote(around).await?;
-        let (config, redactions) = wanted::configuration(&provider.catalogue.provider.block, &json)?;
-        let visible = shape::shown(&provider.catalogue.provider.block, &config).to_string();
+        let block = &provider.catalogue.provider.block;
+        let (config, _) = wanted::configuration(block, &json)?;
+        // Without what is ephemeral: nobody has edited what is another one each time.
+        let visible = shape::shown(block, &config).to_string();
+        let opened = self.opened(around).await?;
+        if let (Json::Object(all), Some(Json::Object(own))) = (&mut json, &opened.provider) {
+            all.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        let (config, mut redactions) = wanted::configuration(block, &json)?;
+        redactions.extend(opened.texts());
         let lease = self.pool.lease(program, &provider.digest, &config).await;
         let lease = lease.map_err(|error| {
             // A configuration that is refused is the Secret's fault, which is looked at again when it changes.
@@ -294,6 +332,7 @@ impl Driver for Terraform {
             visible,
             redactions,
             remote,
+            opened,
         }))
     }
 
@@ -364,7 +403,11 @@ impl Driver for Terraform {
             None => Self::secrets(subject).await?,
         };
         refusing::exposed(block, subject.object)?;
-        let config = wanted::config(block, subject.desired, &secrets)?;
+        let lasting = wanted::config(block, subject.desired, &secrets)?;
+        let config = match &connection.opened.arguments {
+            Some(open) => wanted::config(block, subject.desired, &secrets.with_input(open))?,
+            None => lasting.clone(),
+        };
         secrets.wanted = shape::secrets(block, &config);
         let validate = connection.lease.validate(&connection.type_name, &config);
         let purpose = OperationType::ReadOne;
@@ -376,7 +419,7 @@ impl Driver for Terraform {
         connection.warned(subject, &checked, &secrets);
         let none = State::none();
         let prior = observed.map_or(&none, |observed| &observed.note.state);
-        let mut asked = config.to_state_json(connection.schema.ty()).unwrap_or_default();
+        let mut asked = lasting.to_state_json(connection.schema.ty()).unwrap_or_default();
         asked.extend_from_slice(connection.visible.as_bytes());
         let config = match observed {
             Some(_) => ignoring::without_ignored(subject.object, block, &prior.value, config)?,

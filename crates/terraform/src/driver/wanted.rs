@@ -116,6 +116,12 @@ impl Secrets {
         })
     }
 
+    /// The same with other secrets of what is wanted.
+    #[must_use]
+    pub fn with_input(&self, input: &Json) -> Secrets {
+        Secrets { input: Some(input.clone()), ..self.clone() }
+    }
+
     fn wrong(&self, error: &FieldError) -> Failure {
         Failure::terminal(format!("Secret {}: {error}", self.name.as_deref().unwrap_or_default()))
     }

@@ -22,6 +22,24 @@ pub enum Audience {
     Provider,
     /// The same where a Secret tells it more: what is required may be there.
     ProviderBesideSecret,
+    /// Nobody but the provider, and only for a while.
+    Passing,
+}
+
+impl Audience {
+    /// Whether something ephemeral may be among what it sees in an argument.
+    fn may_pass(self, member: &Member) -> bool {
+        match self {
+            Audience::Everybody => member.write_only,
+            Audience::Provider => false,
+            Audience::ProviderBesideSecret | Audience::Passing => true,
+        }
+    }
+
+    /// Whether something secret may.
+    fn may_hide(self, member: &Member) -> bool {
+        self != Audience::Everybody || member.is_secret()
+    }
 }
 
 /// What was read of a body.
@@ -29,6 +47,8 @@ pub struct Arguments {
     pub value: Value,
     /// The members that hold something secret.
     pub secret: BTreeSet<String>,
+    /// Whether there is more to it that is ephemeral and has no value now.
+    pub opens: bool,
 }
 
 /// The value of a body; what is not given is left out.
@@ -40,7 +60,8 @@ pub fn value(
 ) -> Result<Arguments, Problem> {
     // What is pending does not end it: the rest may be wrong, or have something to be asked.
     let mut pending = None;
-    let mut reading = Reading { fields: Fields::new(), given: Vec::new(), secret: BTreeSet::new(), audience };
+    let mut reading =
+        Reading { fields: Fields::new(), given: Vec::new(), secret: BTreeSet::new(), opens: false, audience };
     for structure in body.iter() {
         match structure {
             Structure::Attribute(attribute) => {
@@ -52,7 +73,7 @@ pub fn value(
                 if member.read_only() {
                     return wrong(format!("{name:?} is the provider's to say"));
                 }
-                let term = match scope.evaluate(&attribute.value) {
+                let term = match scope.evaluate_part(&attribute.value) {
                     Err(problem) if problem.is_pending() => {
                         reading.given.push(name.to_owned());
                         pending.get_or_insert(problem);
@@ -63,9 +84,13 @@ pub fn value(
                 if term.has_secret() {
                     reading.secret.insert(name.to_owned());
                 }
+                let opens = term.has_ephemeral();
+                reading.opens |= opens;
                 let value = fitted(term, member, audience)
                     .map_err(|problem| problem.within(scope.file, attribute.value.span()))?;
-                if !value.is_null() {
+                if opens && value.is_null() {
+                    reading.given.push(name.to_owned());
+                } else if !value.is_null() {
                     reading.given.push(name.to_owned());
                     reading.fields.insert(name.to_owned(), value);
                 }
@@ -87,7 +112,7 @@ pub fn value(
     if let Some(problem) = pending {
         return Err(problem);
     }
-    Ok(Arguments { value: Value::Fields(reading.fields), secret: reading.secret })
+    Ok(Arguments { value: Value::Fields(reading.fields), secret: reading.secret, opens: reading.opens })
 }
 
 fn is_block(member: &Member) -> bool {
@@ -98,6 +123,7 @@ struct Reading {
     fields: Fields,
     given: Vec<String>,
     secret: BTreeSet<String>,
+    opens: bool,
     audience: Audience,
 }
 
@@ -127,9 +153,9 @@ impl Reading {
             return Err(wrong("a dynamic block has for_each and content".into()));
         };
         let iterator = references::iterator(block).ok_or_else(|| wrong("iterator is a name".into()))?;
-        let collection = scope.evaluate(&each.value)?;
-        if matches!(collection, Term::Secret(_)) {
-            return Err(wrong("for_each of a dynamic block must not be sensitive".into()));
+        let collection = scope.evaluate_part(&each.value)?;
+        if matches!(collection, Term::Secret(_) | Term::Ephemeral) {
+            return Err(wrong(format!("for_each of a dynamic block must not be {}", collection.kind())));
         }
         for (key, one) in
             pairs(collection).map_err(|problem| problem.within(scope.file, each.value.span()))?
@@ -150,7 +176,8 @@ impl Reading {
         nested: &Nested,
         key: Option<String>,
     ) -> Result<(), Problem> {
-        let Arguments { value: one, secret } = value(scope, body, &nested.block, self.audience)?;
+        let Arguments { value: one, secret, opens } = value(scope, body, &nested.block, self.audience)?;
+        self.opens |= opens;
         if !secret.is_empty() {
             self.secret.insert(name.to_owned());
         }
@@ -183,33 +210,53 @@ impl Reading {
 }
 
 /// A value of an argument's type. What is secret only goes where the provider keeps it secret, if everything else is
-/// shown in objects.
+/// shown in objects; and what is ephemeral where nobody keeps it.
 fn fitted(term: Term, member: &Member, audience: Audience) -> Result<Value, Problem> {
-    let exposed = match &member.shape {
-        _ if member.is_secret() || audience != Audience::Everybody => false,
-        Shape::Plain(_) => term.has_secret(),
-        Shape::Nested(nested) => exposes(&term, nested),
-    };
-    if exposed {
+    if misplaced(&term, member, &Term::has_ephemeral, &|member| audience.may_pass(member)) {
+        return Err(Problem::new("an ephemeral value is given to an argument that is not write-only"));
+    }
+    if misplaced(&term, member, &Term::has_secret, &|member| audience.may_hide(member)) {
         return Err(Problem::new(
             "a sensitive value is given to an argument that the provider does not keep secret",
         ));
     }
     let ty = member.ty();
-    Ok(convert(term, &Constraint::of_type(&ty))?.to_value(&ty))
+    match convert(term, &Constraint::of_type(&ty)) {
+        // It may stand here, and has no value now.
+        Err(Problem::Ephemeral) => Ok(Value::Null),
+        converted => Ok(converted?.to_value(&ty)),
+    }
 }
 
-/// Whether something secret is anywhere in a nested attribute but where it may be.
-fn exposes(term: &Term, nested: &Nested) -> bool {
+/// Whether something is anywhere in an argument but where it may be.
+fn misplaced(
+    term: &Term,
+    member: &Member,
+    is_it: &dyn Fn(&Term) -> bool,
+    may: &dyn Fn(&Member) -> bool,
+) -> bool {
+    match &member.shape {
+        _ if may(member) => false,
+        Shape::Plain(_) => is_it(term),
+        Shape::Nested(nested) => exposes(term, nested, is_it, may),
+    }
+}
+
+/// The same of a nested attribute.
+fn exposes(
+    term: &Term,
+    nested: &Nested,
+    is_it: &dyn Fn(&Term) -> bool,
+    may: &dyn Fn(&Member) -> bool,
+) -> bool {
     let one = |term: &Term| match term {
         Term::Object(entries) | Term::Map(entries) => {
             entries.iter().any(|(name, term)| match nested.block.members.get(name) {
-                Some(member) if member.is_secret() => false,
-                Some(Member { shape: Shape::Nested(inner), .. }) => exposes(term, inner),
-                _ => term.has_secret(),
+                Some(member) => misplaced(term, member, is_it, may),
+                None => is_it(term),
             })
         }
-        other => other.has_secret(),
+        other => is_it(other),
     };
     match (nested.nesting, term) {
         (

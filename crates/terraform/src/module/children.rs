@@ -9,7 +9,7 @@ use serde_json::{Map, json};
 use sha2::{Digest, Sha256};
 
 use super::address;
-use super::course::{There, Wanted};
+use super::course::{Opens, There, Wanted};
 use super::kinds::MODULE;
 use super::term::Term;
 use crate::definition::{GENERIC_KIND, GENERIC_PLURAL, GROUP};
@@ -24,6 +24,8 @@ use provision::policies::{APPROVAL, DRIFT_INTERVAL, DRIFT_POLICY, PAUSED, REPLAC
 pub const ADDRESS: &str = "terraform.hangar.dev/address";
 /// Resources of the module that it stands on.
 pub const BEHIND: &str = "terraform.hangar.dev/depends-on";
+/// What of it is ephemeral, in words of its own: nothing of that is in the object.
+pub const EPHEMERAL: &str = "terraform.hangar.dev/ephemeral";
 const LABEL: &str = "terraform.hangar.dev/module";
 
 /// What a user asks of a module is asked of its resources.
@@ -111,6 +113,27 @@ fn behind(object: &Json) -> BTreeSet<String> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
+/// Those words.
+fn words(opens: Opens) -> Option<String> {
+    let words = [(opens.arguments, "arguments"), (opens.provider, "provider")];
+    let words: Vec<&str> = words.into_iter().filter(|(is, _)| *is).map(|(_, word)| word).collect();
+    (!words.is_empty()).then(|| words.join(","))
+}
+
+/// What they mean.
+pub fn opens(object: &Json) -> Opens {
+    let has = |word: &str| {
+        meta::annotation(object, EPHEMERAL).unwrap_or_default().split(',').any(|one| one == word)
+    };
+    Opens { arguments: has("arguments"), provider: has("provider") }
+}
+
+/// The module that an object belongs to.
+pub fn module(object: &Json) -> Option<&str> {
+    let owner = meta::owner_references(object).iter().find(|owner| owner["kind"] == MODULE)?;
+    owner["name"].as_str()
+}
+
 /// Settled: made as its own spec says.
 fn is_current(object: &Json) -> bool {
     object.pointer("/status/phase").is_some_and(|phase| phase == "Current")
@@ -148,7 +171,7 @@ pub struct Saying<'a> {
     pub wanted: &'a Wanted,
     pub provider: &'a str,
     /// The Secret with the provider's configuration.
-    pub configuration: Option<&'a str>,
+    pub configuration: Option<String>,
 }
 
 impl Saying<'_> {
@@ -159,7 +182,7 @@ impl Saying<'_> {
             ("type".to_owned(), json!(wanted.type_name)),
             ("resource".to_owned(), wanted.shown.clone()),
         ]);
-        if let Some(name) = self.configuration {
+        if let Some(name) = &self.configuration {
             spec.insert("providerRef".to_owned(), json!({"name": name}));
         }
         if wanted.secret.is_some() {
@@ -180,6 +203,7 @@ impl Saying<'_> {
         }
         let ignored = (!self.wanted.ignored.is_empty()).then(|| json!(self.wanted.ignored).to_string());
         all.insert(IGNORE_CHANGES.to_owned(), json!(ignored));
+        all.insert(EPHEMERAL.to_owned(), json!(words(self.wanted.opens)));
         all.insert(ADDRESS.to_owned(), json!(self.wanted.address));
         all.insert(BEHIND.to_owned(), json!(json!(behind).to_string()));
         all
@@ -297,6 +321,7 @@ mod tests {
             provider: "memo".into(),
             shown: json!({"title": "x"}),
             secret: None,
+            opens: Opens::default(),
             behind: ["memo_note.b".to_owned()].into(),
             create_before_destroy: false,
             prevent_destroy: false,
@@ -307,7 +332,7 @@ mod tests {
             name: name("web", "memo_note.a"),
             wanted: &wanted,
             provider: "memo",
-            configuration: Some("config"),
+            configuration: Some("config".into()),
         };
         let mut object = saying.created(false);
         assert_eq!(saying.patch(&object), None);

@@ -1,14 +1,13 @@
 //! The controller of `Module` objects: what a module declares becomes resource objects, and what became of those is
 //! told on the module.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use auth::user::{MASTERS, UserInfo};
 use objects::{Value as Json, meta};
-use parking_lot::Mutex;
 use provision::dialect::{Look, ReferencesState, Report, Verdict};
 use provision::policies::PAUSED;
 use provision::{Dependants, Dialect as _, Engine, Facts, Failure, Reader};
@@ -18,7 +17,9 @@ use serde_json::json;
 use super::children;
 use super::files::Archives;
 use super::kinds::{DEFINITIONS, FINALIZER, MODULE, MODULES};
+use super::opening::Opening;
 use super::pass::{Outcome, Pass, Stop};
+use super::view::View;
 use crate::dialect::Kubeform;
 use crate::driver::Terraform;
 
@@ -28,7 +29,7 @@ const AGAIN: Duration = Duration::from_secs(600);
 pub struct Modules {
     /// What looks after the resources of modules; data is read at its pace.
     pub(super) engine: Engine<Terraform>,
-    pub(super) archives: Archives,
+    pub(super) archives: Arc<Archives>,
     /// Modules that objects may name by their path.
     pub(super) directory: Option<PathBuf>,
     dependants: Dependants,
@@ -38,7 +39,11 @@ pub struct Modules {
 impl Modules {
     pub fn new(engine: Engine<Terraform>, directory: Option<PathBuf>) -> Modules {
         let facts = Facts::new(MODULES, MODULE, "module", FINALIZER, Arc::new(Kubeform));
-        Modules { engine, archives: Archives::default(), directory, dependants: Dependants::default(), facts }
+        let archives = Arc::new(Archives::default());
+        let opening =
+            Opening { engine: engine.downgrade(), archives: archives.clone(), directory: directory.clone() };
+        engine.driver().opened_by(Box::new(opening));
+        Modules { engine, archives, directory, dependants: Dependants::default(), facts }
     }
 }
 
@@ -86,26 +91,21 @@ impl Controller for Modules {
         };
         let reader = Reader::new(context, control_plane, Some((&self.dependants, key)));
         let mut pass = Pass {
-            engine: &self.engine,
-            archives: &self.archives,
-            directory: self.directory.as_deref(),
-            reader: &reader,
+            view: View::new(self.place(), &reader, object),
             client: context.client(),
             over: None,
-            object,
             resources: None,
-            warnings: Mutex::default(),
         };
         let ended = Box::pin(async {
-            if meta::annotation(&pass.object, PAUSED) == Some("true") {
+            if meta::annotation(&pass.view.object, PAUSED) == Some("true") {
                 return pass.pause().await;
             }
-            if meta::is_deleting(&pass.object) { pass.leave().await } else { pass.run().await }
+            if meta::is_deleting(&pass.view.object) { pass.leave().await } else { pass.run().await }
         })
         .await;
-        let warnings = std::mem::take(&mut *pass.warnings.lock());
+        let warnings = std::mem::take(&mut *pass.view.warnings.lock());
         for warning in warnings {
-            self.engine.warn(context.client(), &pass.object, &warning, context.now).await;
+            self.engine.warn(context.client(), &pass.view.object, &warning, context.now).await;
         }
         let verdict = match ended {
             Ok(Outcome::Gone) => return Ok(Next::Done),
@@ -118,11 +118,16 @@ impl Controller for Modules {
 }
 
 impl Modules {
+    /// Where modules are looked at.
+    pub(super) fn place(&self) -> (&Engine<Terraform>, &Archives, Option<&Path>) {
+        (&self.engine, &self.archives, self.directory.as_deref())
+    }
+
     /// Writes down how it went, and says when to look again.
     async fn tell(&self, context: &Context, pass: &Pass<'_>, verdict: &Verdict) -> Result<Next, Error> {
         let report = Report {
             facts: &self.facts,
-            object: &pass.object,
+            object: &pass.view.object,
             verdict,
             status: None,
             arn: None,
@@ -135,7 +140,7 @@ impl Modules {
         if let Some(resources) = &pass.resources {
             status["resources"] = resources.clone();
         }
-        if pass.object.get("status") != Some(&status) {
+        if pass.view.object.get("status") != Some(&status) {
             pass.patch_status(json!({"status": status})).await?;
         }
         Ok(match Kubeform.look(&report) {

@@ -51,6 +51,11 @@ pub trait Names {
     /// The outputs of a called module, or one of them, in the same form.
     fn call(&self, name: &str, only: Option<&str>) -> Result<Term, Problem>;
 
+    /// Whether what is ephemeral is open: it has values then, and they are secret.
+    fn is_open(&self) -> bool {
+        false
+    }
+
     /// What a function of a provider makes of its arguments.
     fn function(&self, _provider: &str, _name: &str, _arguments: Vec<Term>) -> Result<Term, Problem> {
         Err(Problem::new("functions of providers cannot be called here"))
@@ -107,7 +112,18 @@ impl<'a> Scope<'a> {
     }
 
     pub fn evaluate(&self, expression: &Expression) -> Result<Term, Problem> {
-        self.value(expression).map_err(|problem| problem.within(self.file, expression.span()))
+        match self.value(expression) {
+            Ok(Term::Ephemeral) => Err(Problem::Ephemeral),
+            found => found.map_err(|problem| problem.within(self.file, expression.span())),
+        }
+    }
+
+    /// The same where something that has no value now can be an element of what does.
+    pub fn evaluate_part(&self, expression: &Expression) -> Result<Term, Problem> {
+        match self.evaluate(expression) {
+            Err(Problem::Ephemeral) => Ok(Term::Ephemeral),
+            found => found,
+        }
     }
 
     fn value(&self, expression: &Expression) -> Result<Term, Problem> {
@@ -123,7 +139,7 @@ impl<'a> Scope<'a> {
             }
             Expression::String(text) => Ok(Term::text(text.value())),
             Expression::Array(elements) => {
-                let elements = elements.iter().map(|element| self.evaluate(element));
+                let elements = elements.iter().map(|element| self.evaluate_part(element));
                 Ok(Term::Tuple(elements.collect::<Result<_, _>>()?))
             }
             Expression::Object(object) => {
@@ -132,7 +148,7 @@ impl<'a> Scope<'a> {
                 for (key, value) in object.iter() {
                     let (key, secret_key) = self.key(key)?;
                     secret |= secret_key;
-                    entries.insert(key, self.evaluate(value.expr())?);
+                    entries.insert(key, self.evaluate_part(value.expr())?);
                 }
                 Ok(Term::Object(entries).secret_if(secret))
             }
@@ -201,7 +217,7 @@ impl<'a> Scope<'a> {
         }
         let mut arguments = Vec::with_capacity(call.args.len());
         for argument in call.args.iter() {
-            arguments.push(self.evaluate(argument)?);
+            arguments.push(self.evaluate_part(argument)?);
         }
         if call.args.expand_final() {
             match arguments.pop() {
@@ -214,6 +230,10 @@ impl<'a> Scope<'a> {
         let made = match (references::provider_function(call), reading::call(self, &name, &arguments)) {
             (Some((provider, name)), _) => self.names.function(provider, name, arguments)?,
             (None, Some(made)) => made?,
+            // What is only secret cannot be told from what is ephemeral then; null is never wrong.
+            (None, None) if name == "ephemeralasnull" && self.names.is_open() => {
+                arguments.pop().unwrap_or(Term::Null).without_secret()
+            }
             (None, None) => functions::call(&name, arguments)?,
         };
         self.budget.spend(made.weight())?;
@@ -227,14 +247,14 @@ impl<'a> Scope<'a> {
             "try" => {
                 for argument in call.args.iter() {
                     match self.evaluate(argument) {
-                        Err(problem) if !problem.is_pending() => last = problem,
+                        Err(problem) if !problem.is_passing() => last = problem,
                         found => return Some(found),
                     }
                 }
                 Some(Err(last))
             }
             "can" => Some(match call.args.get(0).map(|argument| self.evaluate(argument)) {
-                Some(Err(problem)) if problem.is_pending() => Err(problem),
+                Some(Err(problem)) if problem.is_passing() => Err(problem),
                 Some(tried) => Ok(Term::Bool(tried.is_ok())),
                 None => Err(Problem::new("can takes one expression")),
             }),
@@ -264,9 +284,9 @@ impl<'a> Scope<'a> {
                 return Err(Problem::new(format!("{root} is only there where it is repeated")));
             }
             ("module", [call, ..]) => self.names.call(call, references::output(&operators))?,
-            ("data", [type_name, name]) => {
+            ("data" | "ephemeral", [type_name, name]) => {
                 named = 2;
-                self.names.resource(&format!("data.{type_name}.{name}"))?
+                self.names.resource(&format!("{root}.{type_name}.{name}"))?
             }
             (type_name, [name, ..]) => self.names.resource(&format!("{type_name}.{name}"))?,
             _ => return Err(Problem::new(format!("there is nothing called {root:?}"))),
@@ -277,6 +297,9 @@ impl<'a> Scope<'a> {
     /// What the rest of a traversal leads to.
     fn steps(&self, start: Term, operators: &[&TraversalOperator]) -> Result<Term, Problem> {
         self.budget.spend(1)?;
+        if start == Term::Ephemeral {
+            return Err(Problem::Ephemeral);
+        }
         let Some((operator, rest)) = operators.split_first() else { return Ok(start) };
         let next = match operator {
             TraversalOperator::GetAttr(name) => attribute(start, name)?,
@@ -304,7 +327,10 @@ impl<'a> Scope<'a> {
             one => (vec![one], false),
         };
         self.budget.spend(elements.len())?;
-        let each = elements.into_iter().map(|element| self.steps(element, &rest[..of_each]));
+        let each = elements.into_iter().map(|element| match self.steps(element, &rest[..of_each]) {
+            Err(Problem::Ephemeral) => Ok(Term::Ephemeral),
+            found => found,
+        });
         let each = each.collect::<Result<_, _>>()?;
         let each = if of_one_type { Term::List(each) } else { Term::Tuple(each) };
         let each = each.secret_if(secret);
@@ -324,6 +350,9 @@ impl<'a> Scope<'a> {
             }
         }
         let (right, secret_right) = self.evaluate(&operation.rhs_expr)?.opened();
+        if left.has_ephemeral() || right.has_ephemeral() {
+            return Err(Problem::Ephemeral);
+        }
         let secret = secret_left || secret_right;
         let numbers = || Ok::<_, Problem>((types::number(&left)?, types::number(&right)?));
         let compared = || numbers().map(|(left, right)| left.cmp(&right));
@@ -371,12 +400,12 @@ impl<'a> Scope<'a> {
                 }
             }
             match &expression.key_expr {
-                None => list.push(scope.evaluate(&expression.value_expr)?),
+                None => list.push(scope.evaluate_part(&expression.value_expr)?),
                 Some(key) => {
                     let (key, secret_key) = scope.text(key)?;
                     secret |= secret_key;
                     let values = map.entry(key).or_default();
-                    values.push(scope.evaluate(&expression.value_expr)?);
+                    values.push(scope.evaluate_part(&expression.value_expr)?);
                     if values.len() > 1 && !expression.grouping {
                         return Err(Problem::new("two elements have the same key; ... would group them"));
                     }

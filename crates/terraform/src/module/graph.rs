@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use hcl_edit::Span as _;
+
 use super::address::{self, Path};
-use super::config::{Check, Resource};
+use super::config::{Check, Resource, Sort};
 use super::functions;
 use super::problem::{File, Problem};
 use super::references::{self, Name, Reference};
@@ -114,6 +116,10 @@ impl Around<'_> {
             nodes.extend(self.inside());
             if !self.is_root() {
                 gathering.direct.insert(self.node(Item::Output(name.clone())), nodes);
+            } else if output.ephemeral {
+                let message =
+                    format!("the output {name:?} is kept; only those of called modules are ephemeral");
+                return Err(Problem::at(&output.file, output.value.span(), message));
             }
         }
         self.providers(gathering)?;
@@ -340,6 +346,12 @@ fn name(node: &Node) -> String {
     }
 }
 
+/// Whether what is declared there stands for itself, rather than being looked at or opened.
+fn stands(address: &str) -> bool {
+    let prefixes = [Sort::Data, Sort::Ephemeral].map(Sort::prefix);
+    !prefixes.iter().any(|prefix| address.starts_with(prefix))
+}
+
 fn behind(order: &[Node], direct: &BTreeMap<Node, Nodes>) -> BTreeMap<String, BTreeSet<String>> {
     let mut all: BTreeMap<&Node, BTreeSet<String>> = BTreeMap::new();
     for node in order {
@@ -347,7 +359,7 @@ fn behind(order: &[Node], direct: &BTreeMap<Node, Nodes>) -> BTreeMap<String, BT
         for need in direct.get(node).into_iter().flatten() {
             reached.extend(all.get(need).cloned().unwrap_or_default());
             // What is only read is nothing that stands there.
-            if matches!(&need.item, Item::Resource(address) if !address.starts_with("data.")) {
+            if matches!(&need.item, Item::Resource(address) if stands(address)) {
                 reached.insert(name(need));
             }
         }

@@ -59,7 +59,7 @@ pub fn chosen(name: &str, variable: &Variable, given: Option<Term>) -> Result<Te
             Problem::Wrong { message, .. } => {
                 Problem::new(format!("the variable {name:?} ({}): {message}", variable.place))
             }
-            pending @ Problem::Pending(_) => pending,
+            passing => passing,
         }),
         (None, Some(default)) => Ok(default.clone()),
         (None, None) => Err(Problem::new(format!("the variable {name:?} ({}) is required", variable.place))),
@@ -69,11 +69,18 @@ pub fn chosen(name: &str, variable: &Variable, given: Option<Term>) -> Result<Te
 /// Whether a condition of the module holds; its own message if not, unless that would tell a secret.
 pub fn holds(check: &Check, scope: &Scope<'_>) -> Result<(), Problem> {
     use hcl_edit::Span as _;
-    let (condition, _) = scope.evaluate(&check.condition)?.opened();
+    let condition = match scope.evaluate(&check.condition) {
+        // It is looked at when that is open.
+        Err(Problem::Ephemeral) => return Ok(()),
+        found => found?.opened().0,
+    };
     if types::boolean(&condition).map_err(|problem| problem.within(&check.file, check.condition.span()))? {
         return Ok(());
     }
-    let (message, secret) = scope.evaluate(&check.message)?.opened();
+    let (message, secret) = match scope.evaluate(&check.message) {
+        Err(Problem::Ephemeral) => (Term::Null, true),
+        found => found?.opened(),
+    };
     let message = match types::string(&message) {
         Ok(message) if !secret => message,
         _ => "a condition of the module does not hold".to_owned(),

@@ -17,33 +17,34 @@ use serde_json::json;
 use super::Modules;
 use super::children::{self, SECRET_KEY};
 use super::course::{not_gone, not_there};
-use super::kinds::{GROUP, MODULE};
+use super::kinds::{GROUP, MODULE, MODULES};
 use super::pass::{Foreseen, IMPORT_KEY, Pass, Stop};
+use super::view::View;
 use super::writing::Write;
 
 /// Providers that are asked at once.
 const TOGETHER: usize = 8;
 
-/// A control plane with Secrets that are not written: what is planned reads what would be there.
+/// A control plane with objects that are not written: what is planned reads what would be there.
 pub struct Overlay<'a> {
     beneath: FleetSource<'a>,
-    secrets: Mutex<BTreeMap<Key, Json>>,
+    over: Mutex<BTreeMap<Key, Json>>,
 }
 
 impl Overlay<'_> {
-    pub(super) fn put(&self, namespace: &str, name: &str, key: &str, value: &Json) {
+    pub(super) fn put_secret(&self, namespace: &str, name: &str, key: &str, value: &Json) {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": namespace, "name": name},
             "data": {key: STANDARD.encode(value.to_string())},
         });
-        self.secrets.lock().insert(Key::new("secrets", namespace, name), secret);
+        self.over.lock().insert(Key::new("secrets", namespace, name), secret);
     }
 }
 
 #[async_trait]
 impl Source for Overlay<'_> {
     async fn get(&self, key: &Key) -> Result<Option<Json>, runtime::Error> {
-        let over = self.secrets.lock().get(key).cloned();
+        let over = self.over.lock().get(key).cloned();
         if over.is_some() { Ok(over) } else { self.beneath.get(key).await }
     }
 
@@ -82,28 +83,25 @@ impl Modules {
         if meta::annotation(object, PAUSED) == Some("true") {
             return Ok(vec![(String::new(), remark("it is paused".to_owned()))]);
         }
-        let overlay = Overlay { beneath: FleetSource { fleet, control_plane }, secrets: Mutex::default() };
+        let module = Key::new(MODULES, meta::namespace(object), meta::name(object));
+        let over = Mutex::new(BTreeMap::from([(module, object.clone())]));
+        let overlay = Overlay { beneath: FleetSource { fleet, control_plane }, over };
         let reader = Reader::new(&overlay, control_plane, None);
         let client =
             fleet.client(control_plane, &Identity::administrator("hangar:terraform-modules", "hangar"));
         let pass = Pass {
-            engine: &self.engine,
-            archives: &self.archives,
-            directory: self.directory.as_deref(),
-            reader: &reader,
+            view: View::new(self.place(), &reader, object.clone()),
             client: &client,
             over: Some(&overlay),
-            object: object.clone(),
             resources: None,
-            warnings: Mutex::default(),
         };
         let (objects, waiting) = match meta::is_deleting(object) {
             true => {
-                let children = pass.children().await.map_err(told)?;
+                let children = pass.view.children().await.map_err(Stop::told)?;
                 let going = children.into_iter().map(|(address, child)| (address, deleted(child.object)));
                 (going.collect(), Vec::new())
             }
-            false => would_be(&overlay, object, pass.foresee().await.map_err(told)?),
+            false => would_be(&overlay, object, pass.foresee().await.map_err(Stop::told)?),
         };
         let planned = objects.into_iter().map(async |(address, object): (String, Json)| {
             let planned = self.engine.plan_over(&overlay, control_plane, &object).await;
@@ -111,17 +109,10 @@ impl Modules {
         });
         let mut parts: Vec<Part> = futures::stream::iter(planned).buffered(TOGETHER).collect().await;
         parts.retain(|(_, preview)| preview.verb != Verb::Nothing || !preview.remarks.is_empty());
-        let warnings = std::mem::take(&mut *pass.warnings.lock());
+        let warnings = std::mem::take(&mut *pass.view.warnings.lock());
         let warnings = warnings.into_iter().map(|text| format!("warning: {text}"));
         parts.extend(waiting.into_iter().chain(warnings).map(|text| (String::new(), remark(text))));
         Ok(parts)
-    }
-}
-
-fn told(stop: Stop) -> Failure {
-    match stop {
-        Stop::Failed(failure) => failure,
-        Stop::Unable(error) => Failure::recoverable(error.to_string()),
     }
 }
 
@@ -148,10 +139,10 @@ fn would_be(overlay: &Overlay<'_>, module: &Json, foreseen: Foreseen) -> (Vec<(S
         };
         meta::set(&mut object, "namespace", namespace);
         if let Some((secret, _)) = &step.secret {
-            overlay.put(namespace, &children::secret_name(&step.name), SECRET_KEY, secret);
+            overlay.put_secret(namespace, &children::secret_name(&step.name), SECRET_KEY, secret);
         }
         if let Some(import) = left.get(&step.address).filter(|_| step.imports) {
-            overlay.put(namespace, &children::import_name(&step.name), IMPORT_KEY, &json!(import));
+            overlay.put_secret(namespace, &children::import_name(&step.name), IMPORT_KEY, &json!(import));
         }
         objects.push((step.address, object));
     }

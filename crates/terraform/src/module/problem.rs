@@ -35,6 +35,8 @@ pub enum Problem {
     Wrong { place: Option<String>, message: String },
     /// What it refers to is not there yet.
     Pending(String),
+    /// What it refers to is open only for a while, and not now.
+    Ephemeral,
 }
 
 impl Problem {
@@ -58,6 +60,11 @@ impl Problem {
     pub fn is_pending(&self) -> bool {
         matches!(self, Problem::Pending(_))
     }
+
+    /// No fault: there may be a value at another time.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Problem::Pending(_) | Problem::Ephemeral)
+    }
 }
 
 impl fmt::Display for Problem {
@@ -65,6 +72,7 @@ impl fmt::Display for Problem {
         match self {
             Problem::Wrong { place: Some(place), message } => write!(f, "{place}: {message}"),
             Problem::Wrong { place: None, message } | Problem::Pending(message) => f.write_str(message),
+            Problem::Ephemeral => f.write_str("something ephemeral does not stand here"),
         }
     }
 }

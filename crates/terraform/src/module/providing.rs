@@ -4,36 +4,42 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use objects::{Value as Json, meta};
-use provision::{Failure, OperationType};
+use provision::{Calls, Failure, OperationType};
 use serde_json::json;
 
-use super::config::Module;
+use super::config::{Module, Sort};
 use super::course::{Answer, Asked, Calling, Schemas};
 use super::graph::Graph;
-use super::pass::{Definition, Pass, Spec, Stop};
+use super::pass::Stop;
 use super::problem::Problem;
 use super::term::Term;
 use super::tree::{Tree, plain};
+use super::view::{Definition, Spec, View};
 use crate::driver::wanted::{self, Secrets};
 use crate::driver::{failures, limit};
-use crate::plugin::{Function, PluginError};
+use crate::openings;
+use crate::plugin::{Function, Launch, Lease, PluginError, Told};
 use crate::protocol::Call;
 use crate::registry::Served;
 use crate::schema::Schema;
+use crate::value::Value;
 
-/// A type, by what the root calls its provider without an alias.
-type Typed = BTreeMap<(String, String), (Arc<Served>, Arc<Schema>)>;
+/// By its sort, what the root calls its provider without an alias, and its name.
+type Type = (Sort, String, String);
 
 /// Everything that the modules of a tree name of providers.
 #[derive(Default)]
 pub(super) struct Providers {
-    resources: Typed,
-    data: Typed,
+    types: BTreeMap<Type, (Arc<Served>, Arc<Schema>)>,
     functions: BTreeMap<(String, String), (Arc<Served>, Arc<Function>)>,
 }
 
 fn key(provider: &str, type_name: &str) -> (String, String) {
     (plain(provider).to_owned(), type_name.to_owned())
+}
+
+fn type_key(sort: Sort, provider: &str, type_name: &str) -> Type {
+    (sort, plain(provider).to_owned(), type_name.to_owned())
 }
 
 fn missing(type_name: &str) -> Problem {
@@ -47,31 +53,26 @@ fn no_function(name: &str) -> Problem {
 impl Providers {
     /// The `Provider` object of a resource.
     pub fn name(&self, provider: &str, type_name: &str) -> &str {
-        self.resources.get(&key(provider, type_name)).map_or("", |(served, _)| &served.name)
+        self.types.get(&type_key(Sort::Managed, provider, type_name)).map_or("", |(served, _)| &served.name)
     }
 
     /// How a resource looks that is there, by the name of its `Provider` object.
     pub fn of_child(&self, provider: &str, type_name: &str) -> Option<Arc<Schema>> {
-        let own = |((_, named), (served, _)): &(&(String, String), &(Arc<Served>, _))| {
-            named == type_name && served.name == provider
+        let own = |((sort, _, named), (served, _)): &(&Type, &(Arc<Served>, _))| {
+            *sort == Sort::Managed && named == type_name && served.name == provider
         };
-        self.resources.iter().find(own).map(|(_, (_, schema))| schema.clone())
+        self.types.iter().find(own).map(|(_, (_, schema))| schema.clone())
     }
 }
 
 impl Schemas for Providers {
-    fn resource(&self, provider: &str, type_name: &str) -> Result<Arc<Schema>, Problem> {
-        let found = self.resources.get(&key(provider, type_name));
-        found.map(|(_, schema)| schema.clone()).ok_or_else(|| missing(type_name))
-    }
-
-    fn data(&self, provider: &str, type_name: &str) -> Result<Arc<Schema>, Problem> {
-        let found = self.data.get(&key(provider, type_name));
+    fn resource(&self, sort: Sort, provider: &str, type_name: &str) -> Result<Arc<Schema>, Problem> {
+        let found = self.types.get(&type_key(sort, provider, type_name));
         found.map(|(_, schema)| schema.clone()).ok_or_else(|| missing(type_name))
     }
 
     fn provider(&self, name: &str) -> Result<Arc<Schema>, Problem> {
-        let typed = self.resources.iter().chain(&self.data).map(|((word, _), (served, _))| (word, served));
+        let typed = self.types.iter().map(|((_, word, _), (served, _))| (word, served));
         let called = self.functions.iter().map(|((word, _), (served, _))| (word, served));
         match typed.chain(called).find(|(word, _)| *word == plain(name)) {
             Some((_, served)) => Ok(served.catalogue.provider.clone()),
@@ -122,12 +123,12 @@ impl Configurations<'_> {
 }
 
 /// The Secret for a configuration that the module makes.
-fn made_name(module: &Json, provider: &str) -> String {
+pub(super) fn made_name(module: &Json, provider: &str) -> String {
     let provider = provider.replace(['.', '_'], "-").to_lowercase();
     format!("{}-{provider}-provider", meta::name(module))
 }
 
-impl Pass<'_> {
+impl View<'_> {
     /// The provider and the schema of every type that the modules use, and of every function.
     pub(super) fn providers(
         &self,
@@ -138,34 +139,33 @@ impl Pass<'_> {
         let mut found = Providers::default();
         for (path, module) in tree.all() {
             for resource in module.module.resources.values() {
-                let (type_name, is_data) = (&resource.type_name, resource.is_data);
+                let (type_name, sort) = (&resource.type_name, resource.sort);
                 let provider = tree.root_provider(&path, &resource.provider).unwrap_or_default();
                 let failed = |why: String| Failure::recoverable(format!("{}: {why}", resource.place));
                 if !configurations.knows(&provider) {
                     let why = format!("nothing configures the provider {provider}; spec.providerRefs can");
                     return Err(failed(why).into());
                 }
-                let typed = if is_data { &mut found.data } else { &mut found.resources };
-                let key = key(&provider, type_name);
-                if typed.contains_key(&key) {
+                let key = type_key(sort, &provider, type_name);
+                if found.types.contains_key(&key) {
                     continue;
                 }
-                let has = |served: &Served| match is_data {
-                    true => served.catalogue.has_data_source(type_name),
-                    false => served.catalogue.has_resource(type_name),
+                let has = |served: &Served| match sort {
+                    Sort::Managed => served.catalogue.has_resource(type_name),
+                    Sort::Data => served.catalogue.has_data_source(type_name),
+                    Sort::Ephemeral => served.catalogue.has_ephemeral(type_name),
                 };
-                let Some(served) = self.engine.driver().registry().having(&key.0, has) else {
-                    let what = if is_data { "data source" } else { "type" };
-                    return Err(
-                        failed(format!("no Provider that is ready has the {what} {type_name}")).into()
-                    );
+                let Some(served) = self.engine.driver().registry().having(&key.1, has) else {
+                    let why = format!("no Provider that is ready has the {} {type_name}", sort.name());
+                    return Err(failed(why).into());
                 };
-                let schema = match is_data {
-                    true => served.catalogue.data_source(type_name),
-                    false => served.catalogue.resource(type_name),
+                let schema = match sort {
+                    Sort::Managed => served.catalogue.resource(type_name),
+                    Sort::Data => served.catalogue.data_source(type_name),
+                    Sort::Ephemeral => served.catalogue.ephemeral(type_name),
                 };
                 let schema = schema.map_err(|error| failed(error.to_string()))?;
-                typed.insert(key, (served, schema));
+                found.types.insert(key, (served, schema));
             }
         }
         for ((provider, name), place) in &graph.functions {
@@ -184,38 +184,24 @@ impl Pass<'_> {
         Ok(found)
     }
 
-    /// The configurations that the module makes, over what the user gives for the same provider.
-    pub(super) async fn configure(
+    /// What a provider is configured with: what the user gives for it, and over that what the module makes.
+    pub(super) async fn configuration(
         &self,
         configurations: &Configurations<'_>,
-        made: &BTreeMap<String, Json>,
-    ) -> Result<(), Stop> {
-        for (provider, own) in made {
-            let mut whole = match configurations.given(provider) {
-                Some(name) => self.configuration(name).await?,
-                None => json!({}),
-            };
-            if let (Json::Object(whole), Json::Object(own)) = (&mut whole, own) {
-                whole.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
-            }
-            let name = made_name(&self.object, provider);
-            let before = self.reader.peek("secrets", self.namespace(), &name).await?;
-            let before = before.map(|secret| wanted::key(&secret, "provider")).transpose()?.flatten();
-            if before.as_ref() == Some(&whole) {
-                continue;
-            }
-            match self.over {
-                Some(over) => over.put(self.namespace(), &name, "provider", &whole),
-                None => {
-                    let owner = crate::driver::owner(&self.object, false);
-                    self.keep_secret(&name, "provider", &whole, owner).await?;
-                }
-            }
+        provider: &str,
+        made: Option<&Json>,
+    ) -> Result<Json, Failure> {
+        let mut whole = match configurations.given(provider) {
+            Some(name) => self.given(name).await?,
+            None => json!({}),
+        };
+        if let (Json::Object(whole), Some(Json::Object(made))) = (&mut whole, made) {
+            whole.extend(made.iter().map(|(name, value)| (name.clone(), value.clone())));
         }
-        Ok(())
+        Ok(whole)
     }
 
-    async fn configuration(&self, name: &str) -> Result<Json, Failure> {
+    async fn given(&self, name: &str) -> Result<Json, Failure> {
         let namespace = self.namespace();
         let failed = |why: String| Failure::recoverable(why).at("spec.providerRef");
         let secret = self.reader.get("secrets", namespace, name).await?;
@@ -224,40 +210,27 @@ impl Pass<'_> {
         wanted::key(&secret, "provider")?.ok_or_else(missing)
     }
 
-    /// What a provider says of a data source. What it complains of is an answer too.
-    pub(super) async fn read(
+    /// What a provider says of a data source, or what it opens. What it complains of is an answer too.
+    pub(super) async fn ask(
         &self,
         asked: &Asked,
-        configurations: &Configurations<'_>,
+        config: &Json,
         providers: &Providers,
         secrets: &Secrets,
     ) -> Result<Answer, Stop> {
-        let Some((served, _)) = providers.data.get(&key(&asked.provider, &asked.type_name)) else {
-            return Err(missing(&asked.type_name).into());
-        };
+        let found = providers.types.get(&type_key(asked.sort, &asked.provider, &asked.type_name));
+        let Some((served, schema)) = found else { return Err(missing(&asked.type_name).into()) };
         let Some(program) = &served.program else { return Err(missing(&asked.type_name).into()) };
-        let json = match configurations.secret(&asked.provider) {
-            Some(name) => self.configuration(&name).await?,
-            None => json!({}),
-        };
-        let (config, redactions) = wanted::configuration(&served.catalogue.provider.block, &json)?;
+        let (config, redactions) = wanted::configuration(&served.catalogue.provider.block, config)?;
         let redacted =
             |text: String| failures::redacted(failures::redacted(text, &redactions), &secrets.texts());
-        let failed = |error: PluginError| failures::failure(error, None, false);
-        let said = async {
-            let lease = self.pool().lease(program, &served.digest, &config).await.map_err(failed)?;
-            let read = async {
-                let told = lease.judge(lease.read_data(&asked.type_name, &asked.config).await);
-                told.inspect(|_| self.pool().succeeded(&lease)).map_err(failed)
-            };
-            let calls = self.engine.calls(&limit(served, &lease), plain(&asked.provider));
-            let told = calls.make(OperationType::ReadOne, Call::ReadDataSource.name(), read).await?;
-            let own = lease.warnings().warnings().map(ToString::to_string);
-            let of_it = told.warnings.warnings().map(|warning| format!("{}: {warning}", asked.address));
-            own.chain(of_it).for_each(|warning| self.warn(redacted(warning)));
-            Ok::<_, Failure>(told.answer)
+        let asking =
+            Asking { view: self, asked, served, schema, program, config: &config, redacted: &redacted };
+        let said = match asked.sort {
+            Sort::Ephemeral => Box::pin(asking.open()).await,
+            Sort::Managed | Sort::Data => Box::pin(asking.read()).await,
         };
-        let said = said.await.map_err(|failure| redacted(failure.message));
+        let said = said.map_err(|failure| redacted(failure.message));
         Ok(Answer { config: asked.config.clone(), said })
     }
 
@@ -286,5 +259,85 @@ impl Pass<'_> {
                 Err(Failure { message: redacted(failure.message), ..failure }.into())
             }
         }
+    }
+}
+
+/// One question about something that is no resource object.
+struct Asking<'a> {
+    view: &'a View<'a>,
+    asked: &'a Asked,
+    served: &'a Served,
+    schema: &'a Schema,
+    program: &'a Launch,
+    config: &'a Value,
+    redacted: &'a (dyn Fn(String) -> String + Sync),
+}
+
+impl Asking<'_> {
+    async fn lease(&self) -> Result<(Lease, Calls), Failure> {
+        let lease = self.view.pool().lease(self.program, &self.served.digest, self.config).await;
+        let lease = lease.map_err(|error| failures::failure(error, None, false))?;
+        let calls = self.view.engine.calls(&limit(self.served, &lease), plain(&self.asked.provider));
+        Ok((lease, calls))
+    }
+
+    /// A call that the provider answers by asking its cloud.
+    async fn call<T>(
+        &self,
+        lease: &Lease,
+        calls: &Calls,
+        which: Call,
+        call: impl Future<Output = Result<Told<T>, PluginError>>,
+    ) -> Result<T, Failure> {
+        let called = async {
+            let told = lease.judge(call.await);
+            let told = told.inspect(|_| self.view.pool().succeeded(lease));
+            told.map_err(|error| failures::failure(error, None, false))
+        };
+        let told = calls.make(OperationType::ReadOne, which.name(), called).await?;
+        let own = lease.warnings().warnings().map(ToString::to_string);
+        let of_it = told.warnings.warnings().map(|warning| format!("{}: {warning}", self.asked.address));
+        own.chain(of_it).for_each(|warning| self.view.warn((self.redacted)(warning)));
+        Ok(told.answer)
+    }
+
+    async fn read(&self) -> Result<Value, Failure> {
+        let (lease, calls) = self.lease().await?;
+        let read = lease.read_data(&self.asked.type_name, &self.asked.config);
+        self.call(&lease, &calls, Call::ReadDataSource, read).await
+    }
+
+    /// It stays open while the view is there.
+    async fn open(&self) -> Result<Value, Failure> {
+        let opening = async {
+            let (lease, calls) = self.lease().await?;
+            let open = lease.open_ephemeral(&self.asked.type_name, &self.asked.config);
+            let ephemeral = self.call(&lease, &calls, Call::OpenEphemeralResource, open).await?;
+            Ok(openings::Opening { ephemeral, lease, calls })
+        };
+        let openings = self.view.engine.driver().openings();
+        let held = openings.get(self.key()?, Box::pin(opening)).await?;
+        let value = held.value().clone();
+        self.view.held.lock().push(held);
+        Ok(value)
+    }
+
+    /// Of one module, and never of another control plane: what is open is nobody else's.
+    fn key(&self) -> Result<openings::Key, Failure> {
+        let unfit = |error| failures::failure(PluginError::Value(error), None, false);
+        let config = self.asked.config.to_msgpack(self.schema.ty()).map_err(unfit)?;
+        let provider = self.served.catalogue.provider.ty();
+        let provider = self.config.to_msgpack(provider).map_err(unfit)?;
+        let module = &self.view.object;
+        let texts = [
+            self.view.reader.control_plane(),
+            self.view.namespace(),
+            meta::name(module),
+            meta::uid(module),
+            &self.asked.address,
+            &self.served.name,
+            &self.served.digest,
+        ];
+        Ok(openings::Key::of(texts.map(str::as_bytes).into_iter().chain([&*provider, &*config])))
     }
 }

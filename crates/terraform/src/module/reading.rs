@@ -16,6 +16,9 @@ pub fn call(scope: &Scope<'_>, name: &str, arguments: &[Term]) -> Option<Result<
         let message = format!("{name} does not take {} arguments", arguments.len());
         return Some(Err(Problem::new(message)));
     }
+    if arguments.contains(&Term::Ephemeral) {
+        return Some(Err(Problem::Ephemeral));
+    }
     let (first, secret) = arguments[0].clone().opened();
     let made = types::string(&first).and_then(|text| match name {
         "file" => read(scope, &text).map(Term::text),

@@ -13,7 +13,7 @@ use hcl_edit::visit::{self, Visit};
 pub enum Name {
     Variable(String),
     Local(String),
-    /// By its address: `type.name`, or `data.type.name`.
+    /// By its address: `type.name`, `data.type.name`, or `ephemeral.type.name`.
     Resource(String),
     /// A called module, and one of its outputs if only that is meant.
     Call(String, Option<String>),
@@ -106,7 +106,9 @@ impl Collector {
             ("each" | "count" | "self", _) => Name::Repeated(root.to_owned()),
             ("path", _) => return,
             ("terraform", ["workspace", ..]) => return,
-            ("data", [type_name, name, ..]) => Name::Resource(format!("data.{type_name}.{name}")),
+            ("data" | "ephemeral", [type_name, name, ..]) => {
+                Name::Resource(format!("{root}.{type_name}.{name}"))
+            }
             ("module", [call, ..]) => Name::Call((*call).to_owned(), output(operators).map(str::to_owned)),
             ("data" | "module" | "ephemeral" | "terraform", _) => Name::Other(root.to_owned()),
             (type_name, [name, ..]) => Name::Resource(format!("{type_name}.{name}")),

@@ -1,7 +1,8 @@
 //! What expressions come to: values with as much type as expressions need, and with a mark on what is secret.
 //!
 //! Nothing here is unknown: an expression that needs what is not there yet has no value at all
-//! ([`super::problem::Problem::Pending`]).
+//! ([`super::problem::Problem::Pending`]). So has one that needs something ephemeral while that is not open; but a list or
+//! an object may hold such a value, since the rest of it can be used.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,6 +34,8 @@ pub enum Term {
     Map(Entries),
     /// Not to be shown to anybody.
     Secret(Box<Term>),
+    /// Open only for a while, and not now: an element that has no value.
+    Ephemeral,
 }
 
 /// Only the shape: values may be secret.
@@ -88,6 +91,38 @@ impl Term {
         }
     }
 
+    /// Whether something in it has no value now.
+    pub fn has_ephemeral(&self) -> bool {
+        match self {
+            Term::Ephemeral => true,
+            Term::Secret(inner) => inner.has_ephemeral(),
+            Term::Tuple(elements) | Term::List(elements) | Term::Set(elements) => {
+                elements.iter().any(Term::has_ephemeral)
+            }
+            Term::Object(entries) | Term::Map(entries) => entries.values().any(Term::has_ephemeral),
+            _ => false,
+        }
+    }
+
+    /// The same with null for what has no value now.
+    #[must_use]
+    pub fn without_ephemeral(self) -> Term {
+        match self {
+            Term::Ephemeral => Term::Null,
+            Term::Secret(inner) => inner.without_ephemeral().secret(),
+            other => other.map(Term::without_ephemeral),
+        }
+    }
+
+    /// The same with null for what is secret.
+    #[must_use]
+    pub fn without_secret(self) -> Term {
+        match self {
+            Term::Secret(_) => Term::Null,
+            other => other.map(Term::without_secret),
+        }
+    }
+
     /// The same without any mark in it.
     #[must_use]
     pub fn revealed(self) -> Term {
@@ -130,6 +165,7 @@ impl Term {
             Term::Set(_) => "a set",
             Term::Object(_) | Term::Map(_) => "an object",
             Term::Secret(_) => "a sensitive value",
+            Term::Ephemeral => "an ephemeral value",
         }
     }
 
@@ -144,7 +180,7 @@ impl Term {
                 1 + entries.iter().map(|(key, term)| key.len() / 16 + term.weight()).sum::<usize>()
             }
             Term::Secret(inner) => inner.weight(),
-            Term::Null | Term::Bool(_) | Term::Number(_) => 1,
+            Term::Null | Term::Bool(_) | Term::Number(_) | Term::Ephemeral => 1,
         }
     }
 
@@ -164,7 +200,7 @@ impl Term {
     /// Marks and all: whoever asks has to know what they do with it.
     pub fn to_json(&self) -> Json {
         match self {
-            Term::Null => Json::Null,
+            Term::Null | Term::Ephemeral => Json::Null,
             Term::Bool(bool) => Json::Bool(*bool),
             Term::Number(number) => match number.as_i64() {
                 Some(small) => small.into(),
@@ -248,7 +284,7 @@ impl Term {
     /// As a provider takes it, for a type that the term was converted to.
     pub fn to_value(&self, ty: &Type) -> Value {
         match (self, ty) {
-            (Term::Null, _) => Value::Null,
+            (Term::Null | Term::Ephemeral, _) => Value::Null,
             (Term::Secret(inner), _) => inner.to_value(ty),
             (term, Type::Dynamic) => {
                 let own = term.own_type();
@@ -289,7 +325,7 @@ impl Term {
             Box::new(unify(&types).unwrap_or(Type::Dynamic))
         };
         match self {
-            Term::Null => Type::Dynamic,
+            Term::Null | Term::Ephemeral => Type::Dynamic,
             Term::Bool(_) => Type::Bool,
             Term::Number(_) => Type::Number,
             Term::String(_) => Type::String,

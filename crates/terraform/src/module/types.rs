@@ -172,6 +172,7 @@ pub fn convert(term: Term, constraint: &Constraint) -> Result<Term, Problem> {
     };
     match (constraint, term) {
         (_, Term::Null) => Ok(Term::Null),
+        (_, Term::Ephemeral) => Ok(Term::Ephemeral),
         (constraint, Term::Secret(inner)) => Ok(convert(*inner, constraint)?.secret()),
         (Constraint::Any, term) => Ok(term),
         (Constraint::String, term) => string(&term).map(Term::String),
@@ -181,6 +182,10 @@ pub fn convert(term: Term, constraint: &Constraint) -> Result<Term, Problem> {
             Ok(Term::List(all(elements, inner)?))
         }
         (Constraint::Set(inner), Term::Tuple(elements) | Term::List(elements) | Term::Set(elements)) => {
+            // Which elements of a set are the same is not known of them.
+            if elements.iter().any(Term::has_ephemeral) {
+                return Err(Problem::Ephemeral);
+            }
             Ok(Term::set(all(elements, inner)?))
         }
         (Constraint::Tuple(types), Term::Tuple(elements) | Term::List(elements)) => {
@@ -218,7 +223,7 @@ pub fn convert(term: Term, constraint: &Constraint) -> Result<Term, Problem> {
 fn below(problem: Problem, name: &str) -> Problem {
     match problem {
         Problem::Wrong { place, message } => Problem::Wrong { place, message: format!("{name}: {message}") },
-        pending @ Problem::Pending(_) => pending,
+        passing => passing,
     }
 }
 

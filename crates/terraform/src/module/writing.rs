@@ -12,10 +12,13 @@ use runtime::Error;
 use serde_json::json;
 
 use super::course::Course;
+use super::finding::Ground;
 use super::kinds::{FINALIZER, GROUP, MODULE};
-use super::pass::{Child, Pass, SECRET_WORD, Stop};
+use super::pass::{Pass, SECRET_WORD, Stop};
+use super::providing::made_name;
+use super::view::Child;
 use crate::definition;
-use crate::driver::wanted::{OUTPUTS, Secrets, made_names, merge_patch};
+use crate::driver::wanted::{self, OUTPUTS, Secrets, made_names, merge_patch};
 use crate::names::API_VERSION;
 
 const MANAGER: &str = "hangar-terraform-modules";
@@ -41,11 +44,11 @@ fn written<T>(what: &str, answer: Result<T, kube::Error>) -> Result<T, Stop> {
 impl Pass<'_> {
     /// Before anything is made: the module does not go without it.
     pub(super) async fn mark(&mut self) -> Result<(), Stop> {
-        if meta::finalizers(&self.object).any(|one| one == FINALIZER) {
+        if meta::finalizers(&self.view.object).any(|one| one == FINALIZER) {
             return Ok(());
         }
-        let all: Vec<&str> = meta::finalizers(&self.object).chain([FINALIZER]).collect();
-        let version = meta::resource_version(&self.object);
+        let all: Vec<&str> = meta::finalizers(&self.view.object).chain([FINALIZER]).collect();
+        let version = meta::resource_version(&self.view.object);
         let patch = json!({"metadata": {"resourceVersion": version, "finalizers": all}});
         self.patch_module(&patch).await
     }
@@ -96,6 +99,27 @@ impl Pass<'_> {
         written(name, self.secrets_api().patch(name, &parameters, &Patch::Apply(&secret)).await).map(drop)
     }
 
+    /// The configurations of providers that the module makes, in Secrets of their own. Without what is ephemeral.
+    pub(super) async fn configure(&self, ground: &Ground, made: &BTreeMap<String, Json>) -> Result<(), Stop> {
+        for (provider, own) in made {
+            let whole = self.view.configuration(&ground.configurations(), provider, Some(own)).await?;
+            let name = made_name(&self.view.object, provider);
+            let before = self.view.reader.peek("secrets", self.view.namespace(), &name).await?;
+            let before = before.map(|secret| wanted::key(&secret, "provider")).transpose()?.flatten();
+            if before.as_ref() == Some(&whole) {
+                continue;
+            }
+            match self.over {
+                Some(over) => over.put_secret(self.view.namespace(), &name, "provider", &whole),
+                None => {
+                    let owner = crate::driver::owner(&self.view.object, false);
+                    self.keep_secret(&name, "provider", &whole, owner).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub(super) async fn forget_secret(&self, name: &str) -> Result<(), Stop> {
         match self.secrets_api().delete(name, &DeleteParams::default()).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
@@ -117,10 +141,10 @@ impl Pass<'_> {
                     written(name, patched)?;
                 }
                 None => {
-                    let [name, _] = made_names(&self.object, SECRET_WORD);
+                    let [name, _] = made_names(&self.view.object, SECRET_WORD);
                     let secret = json!({
                         "apiVersion": "v1", "kind": "Secret",
-                        "metadata": {"name": name, "ownerReferences": [crate::driver::owner(&self.object, true)]},
+                        "metadata": {"name": name, "ownerReferences": [crate::driver::owner(&self.view.object, true)]},
                         "data": {key: encoded},
                     });
                     let parameters = PatchParams::apply(MANAGER).force();
@@ -132,7 +156,7 @@ impl Pass<'_> {
             }
         }
         let shown = Json::Object(course.outputs);
-        let before = self.object.pointer("/spec/resource/output");
+        let before = self.view.object.pointer("/spec/resource/output");
         if before.unwrap_or(&json!({})) != &shown {
             let patch = json!({"spec": {"resource": {"output": merge_patch(before, &shown)}}});
             self.patch_module(&patch).await?;
@@ -142,27 +166,31 @@ impl Pass<'_> {
 
     fn resources_api(&self) -> Api<DynamicObject> {
         let (group, kind, plural) = (definition::GROUP, definition::GENERIC_KIND, definition::GENERIC_PLURAL);
-        Api::namespaced_with(self.client.clone(), self.namespace(), &api_resource(group, kind, plural))
+        Api::namespaced_with(self.client.clone(), self.view.namespace(), &api_resource(group, kind, plural))
     }
 
     fn secrets_api(&self) -> Api<Secret> {
-        Api::namespaced(self.client.clone(), self.namespace())
+        Api::namespaced(self.client.clone(), self.view.namespace())
     }
 
     fn modules_api(&self) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), self.namespace(), &api_resource(GROUP, MODULE, "modules"))
+        Api::namespaced_with(
+            self.client.clone(),
+            self.view.namespace(),
+            &api_resource(GROUP, MODULE, "modules"),
+        )
     }
 
     pub(super) async fn patch_module(&mut self, patch: &Json) -> Result<(), Stop> {
-        let name = meta::name(&self.object);
+        let name = meta::name(&self.view.object);
         let patched = self.modules_api().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
         let patched = written("the module", patched)?;
-        self.object = serde_json::to_value(patched).map_err(Error::failed)?;
+        self.view.object = serde_json::to_value(patched).map_err(Error::failed)?;
         Ok(())
     }
 
     pub async fn patch_status(&self, patch: Json) -> Result<(), Error> {
-        let name = meta::name(&self.object);
+        let name = meta::name(&self.view.object);
         let api = self.modules_api();
         match api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(_) => Ok(()),

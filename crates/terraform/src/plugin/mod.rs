@@ -11,6 +11,7 @@ mod answers;
 mod beside;
 mod call;
 mod catalogue;
+mod ephemeral;
 mod handshake;
 mod journal;
 mod pool;
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 pub use answers::{Applied, ImportBy, Imported, Planned, Source, State, Told};
 pub use catalogue::{Catalogue, Function, IdentityAttribute, IdentitySchema, Parameter};
+pub use ephemeral::{Ephemeral, Hold};
 pub use pool::{Lease, Pool, PoolSettings};
 pub use process::Launch;
 pub use provider::Provider;

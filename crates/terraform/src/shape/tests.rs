@@ -152,7 +152,7 @@ fn secrets_are_elsewhere() {
     let write_only = json!({"token_wo": "t"});
     let value = with_secrets(&schema, &json!({}), &write_only).unwrap();
     assert_eq!(value.field("token_wo").as_str(), Some("t"));
-    assert_eq!(secrets(&schema.block, &value), None);
+    assert_eq!(secrets(&schema.block, &value), Some(write_only));
 }
 
 #[test]

@@ -130,13 +130,14 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     (!text.is_empty() && total.abs() < 9.2e18).then_some(total as i64)
 }
 
-/// What must not be seen of a value, in the provider's names and nesting; nothing if there is nothing.
+/// What must not be seen of a value, in the provider's names and nesting; nothing if there is nothing. What is
+/// write-only is in values that are wanted, and never in states.
 pub fn secrets(block: &Block, value: &Value) -> Option<Json> {
     let fields = value.as_fields()?;
     let mut out = Map::new();
     for (name, member) in &block.members {
         let value = fields.get(name).unwrap_or(&Value::Null);
-        if value.is_null() || member.write_only {
+        if value.is_null() {
             continue;
         }
         if let Some(json) = member_secrets(member, value) {
@@ -148,7 +149,7 @@ pub fn secrets(block: &Block, value: &Value) -> Option<Json> {
 
 fn member_secrets(member: &Member, value: &Value) -> Option<Json> {
     match &member.shape {
-        Shape::Plain(ty) if member.sensitive => match (ty, plain(ty, value, false)?) {
+        Shape::Plain(ty) if member.is_secret() => match (ty, plain(ty, value, false)?) {
             // Kubeform keeps a sensitive map as text.
             (Type::Map(_), json) => Some(Json::String(json.to_string())),
             (_, json) => Some(json),
@@ -158,7 +159,7 @@ fn member_secrets(member: &Member, value: &Value) -> Option<Json> {
             Value::Sequence(elements) => {
                 let found: Vec<Option<Json>> = elements
                     .iter()
-                    .map(|element| nested_secrets(nested, element, member.sensitive))
+                    .map(|element| nested_secrets(nested, element, member.is_secret()))
                     .collect();
                 let any = found.iter().any(Option::is_some);
                 let empty = || Json::Object(Map::new());
@@ -168,12 +169,12 @@ fn member_secrets(member: &Member, value: &Value) -> Option<Json> {
                 let entries: Map<_, _> = entries
                     .iter()
                     .filter_map(|(key, value)| {
-                        Some((key.clone(), nested_secrets(nested, value, member.sensitive)?))
+                        Some((key.clone(), nested_secrets(nested, value, member.is_secret())?))
                     })
                     .collect();
                 (!entries.is_empty()).then_some(Json::Object(entries))
             }
-            value => nested_secrets(nested, value, member.sensitive),
+            value => nested_secrets(nested, value, member.is_secret()),
         },
     }
 }

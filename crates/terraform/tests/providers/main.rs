@@ -8,6 +8,7 @@ mod beyond;
 mod calls;
 mod conditions;
 mod crashes;
+mod ephemeral;
 mod faults;
 mod following;
 mod frameworks;

@@ -14,6 +14,7 @@ use store::{Embedded, Store};
 use tempfile::TempDir;
 use terraform::driver::Terraform;
 use terraform::module::Modules;
+use terraform::openings::Openings;
 use terraform::plugin::Launch;
 use terraform::providers::Providers;
 use terraform::registry::{Registry, Served};
@@ -104,6 +105,7 @@ impl Plane {
         let (interval, patience) = (Duration::from_secs(3_600), self.patience);
         let settings = Settings { interval, patience, ..Settings::new(&[9; 32]) };
         let driver = Terraform::new(self.registry.clone(), self.world.pool.clone(), &[5; 32]).unwrap();
+        let driver = driver.with_openings(Openings::kept_for(Duration::from_millis(400)));
         let engine = Engine::new(
             Arc::new(driver),
             settings,
@@ -130,6 +132,7 @@ impl Plane {
             },
         };
         let directory = self.world.cloud.path().join("modules");
+        let openings = engine.driver().openings().clone();
         let modules = Modules::new(engine.clone(), Some(directory));
         let controllers: Vec<Box<dyn Controller>> =
             vec![Box::new(engine), Box::new(providers), Box::new(modules)];
@@ -144,7 +147,10 @@ impl Plane {
         let stop = CancellationToken::new();
         let task = tokio::spawn({
             let (stop, pool) = (stop.clone(), self.world.pool.clone());
-            async move { pool.until_ended(stop.cancelled(), runtime.run(stop.clone())).await.unwrap() }
+            async move {
+                pool.until_ended(stop.cancelled(), runtime.run(stop.clone())).await.unwrap();
+                openings.close().await;
+            }
         });
         self.running = Some((stop, task));
     }
@@ -287,6 +293,10 @@ impl Plane {
     pub async fn get(&self, kind: &str, name: &str) -> Option<Json> {
         let namespace = if is_cluster_scoped(kind) { "" } else { "default" };
         self.fleet.get("a", &Key::new(kind, namespace, name)).await.unwrap()
+    }
+
+    pub async fn list(&self, kind: &str) -> Vec<Json> {
+        self.fleet.list("a", kind, "default").await.unwrap()
     }
 
     #[track_caller]

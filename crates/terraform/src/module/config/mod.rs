@@ -11,7 +11,7 @@ use hcl_edit::expr::Expression;
 use hcl_edit::structure::{Attribute, Block, Body, Structure};
 
 pub use call::{Call, Provider};
-pub use resource::{Before, Ignored, Repetition, Resource};
+pub use resource::{Before, Ignored, Repetition, Resource, Sort};
 
 use super::expression::{Budget, Nothing, Scope};
 use super::moving::Move;
@@ -20,11 +20,10 @@ use super::term::Term;
 use super::types::{self, Constraint};
 
 /// Blocks of a module that are not done.
-const REFUSED: [(&str, &str); 5] = [
+const REFUSED: [(&str, &str); 4] = [
     ("import", "import blocks are not supported"),
     ("removed", "removed blocks are not supported"),
     ("check", "check blocks are not supported"),
-    ("ephemeral", "ephemeral resources are not supported in modules"),
     ("action", "actions are not supported"),
 ];
 
@@ -32,7 +31,7 @@ const REFUSED: [(&str, &str); 5] = [
 pub struct Module {
     pub variables: BTreeMap<String, Variable>,
     pub locals: BTreeMap<String, Local>,
-    /// By `type.name`; what is only read by `data.type.name`.
+    /// By `type.name`; what is only read by `data.type.name`, what is only opened by `ephemeral.type.name`.
     pub resources: BTreeMap<String, Resource>,
     pub outputs: BTreeMap<String, Output>,
     pub calls: BTreeMap<String, Call>,
@@ -47,6 +46,8 @@ pub struct Variable {
     /// Null if it is, none if it has to be given.
     pub default: Option<Term>,
     pub sensitive: bool,
+    /// Kept nowhere.
+    pub ephemeral: bool,
     pub nullable: bool,
     pub checks: Vec<Check>,
     pub place: String,
@@ -71,6 +72,8 @@ pub struct Output {
     pub file: Arc<File>,
     pub value: Expression,
     pub sensitive: bool,
+    /// Told to the caller, and kept nowhere.
+    pub ephemeral: bool,
     pub preconditions: Vec<Check>,
 }
 
@@ -119,10 +122,15 @@ impl Module {
                         return twice();
                     }
                 }
-                ("resource" | "data", [type_name, name]) => {
-                    let data = if kind == "data" { "data." } else { "" };
-                    let resource = resource::resource(file, block, type_name)?;
-                    if self.resources.insert(format!("{data}{type_name}.{name}"), resource).is_some() {
+                ("resource" | "data" | "ephemeral", [type_name, name]) => {
+                    let sort = match kind {
+                        "data" => Sort::Data,
+                        "ephemeral" => Sort::Ephemeral,
+                        _ => Sort::Managed,
+                    };
+                    let resource = resource::resource(file, block, sort, type_name)?;
+                    let address = format!("{}{type_name}.{name}", sort.prefix());
+                    if self.resources.insert(address, resource).is_some() {
                         return twice();
                     }
                 }
@@ -191,6 +199,7 @@ fn variable(file: &Arc<File>, block: &Block) -> Result<Variable, Problem> {
         constraint: Constraint::Any,
         default: None,
         sensitive: false,
+        ephemeral: false,
         nullable: true,
         checks: Vec::new(),
         place: file.place(block.span()),
@@ -204,6 +213,7 @@ fn variable(file: &Arc<File>, block: &Block) -> Result<Variable, Problem> {
                 }
                 "default" => variable.default = Some(constant(file, &attribute.value)?),
                 "sensitive" => variable.sensitive = flag(file, &attribute.value)?,
+                "ephemeral" => variable.ephemeral = flag(file, &attribute.value)?,
                 "nullable" => variable.nullable = flag(file, &attribute.value)?,
                 "description" => {}
                 _ => return Err(Problem::at(file, attribute.span(), "a variable has no such argument")),
@@ -232,12 +242,13 @@ fn check(file: &Arc<File>, block: &Block) -> Result<Check, Problem> {
 }
 
 fn output(file: &Arc<File>, block: &Block) -> Result<Output, Problem> {
-    let (mut value, mut sensitive, mut preconditions) = (None, false, Vec::new());
+    let (mut value, mut sensitive, mut ephemeral, mut preconditions) = (None, false, false, Vec::new());
     for structure in block.body.iter() {
         match structure {
             Structure::Attribute(attribute) => match attribute.key.as_str() {
                 "value" => value = Some(attribute.value.clone()),
                 "sensitive" => sensitive = flag(file, &attribute.value)?,
+                "ephemeral" => ephemeral = flag(file, &attribute.value)?,
                 // Outputs are told when everything is as it should be, whatever they depend on.
                 "description" | "depends_on" => {}
                 _ => return Err(Problem::at(file, attribute.span(), "an output has no such argument")),
@@ -251,5 +262,5 @@ fn output(file: &Arc<File>, block: &Block) -> Result<Output, Problem> {
         }
     }
     let value = value.ok_or_else(|| Problem::at(file, block.span(), "an output has a value"))?;
-    Ok(Output { file: file.clone(), value, sensitive, preconditions })
+    Ok(Output { file: file.clone(), value, sensitive, ephemeral, preconditions })
 }

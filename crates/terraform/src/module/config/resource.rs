@@ -42,6 +42,37 @@ impl Repetition {
     }
 }
 
+/// What is done with a resource that is declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sort {
+    /// Made, and kept as it is declared.
+    Managed,
+    /// Only read.
+    Data,
+    /// Opened while it is needed, and closed again.
+    Ephemeral,
+}
+
+impl Sort {
+    /// What its addresses begin with.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Sort::Managed => "",
+            Sort::Data => "data.",
+            Sort::Ephemeral => "ephemeral.",
+        }
+    }
+
+    /// In the words of errors.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sort::Managed => "type",
+            Sort::Data => "data source",
+            Sort::Ephemeral => "ephemeral resource",
+        }
+    }
+}
+
 /// What has to be there before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Before {
@@ -59,8 +90,7 @@ pub struct Resource {
     pub file: Arc<File>,
     pub place: String,
     pub type_name: String,
-    /// Only read.
-    pub is_data: bool,
+    pub sort: Sort,
     /// As the module knows the provider: `aws`, or `aws.west`.
     pub provider: String,
     /// The provider's arguments and blocks only.
@@ -78,7 +108,12 @@ pub(super) fn argument(body: &Body, name: &str) -> Option<Expression> {
     body.get_attribute(name).map(|attribute| attribute.value.clone())
 }
 
-pub(super) fn resource(file: &Arc<File>, block: &Block, type_name: &str) -> Result<Resource, Problem> {
+pub(super) fn resource(
+    file: &Arc<File>,
+    block: &Block,
+    sort: Sort,
+    type_name: &str,
+) -> Result<Resource, Problem> {
     let body = &block.body;
     let provider = match argument(body, "provider") {
         None => type_name.split('_').next().unwrap_or_default().to_owned(),
@@ -94,7 +129,7 @@ pub(super) fn resource(file: &Arc<File>, block: &Block, type_name: &str) -> Resu
         file: file.clone(),
         place: file.place(block.span()),
         type_name: type_name.to_owned(),
-        is_data: block.ident.as_str() == "data",
+        sort,
         provider,
         body: without_meta(body),
         repetition: Repetition::of(file, body)?,

@@ -41,12 +41,15 @@ impl Functions<'_> {
         let whole = format!("provider::{provider}::{name}");
         let provider = tree.root_provider(self.path, provider).unwrap_or_default();
         let function = schemas.function(&provider, name)?;
+        if arguments.iter().any(Term::has_ephemeral) {
+            return Err(Problem::Ephemeral);
+        }
         let secret = arguments.iter().any(Term::has_secret);
         let arguments = fitted(&function, arguments).map_err(|problem| match problem {
             Problem::Wrong { place, message } => {
                 Problem::Wrong { place, message: format!("{whole}: {message}") }
             }
-            pending @ Problem::Pending(_) => pending,
+            passing => passing,
         })?;
         let calling = Calling { provider: plain(&provider).to_owned(), name: name.to_owned(), arguments };
         match returned.get(&calling) {

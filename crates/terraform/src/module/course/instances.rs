@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::known::{Form, Instance, keys};
-use super::{Asked, Situation, There, Wanted, not_there};
+use super::{Asked, Opens, Situation, There, Wanted, not_there};
 use crate::module::address::Which;
 use crate::module::body::{self, Audience};
-use crate::module::config::Resource;
+use crate::module::config::{Resource, Sort};
 use crate::module::expression::Scope;
 use crate::module::inputs::holds;
 use crate::module::problem::Problem;
@@ -28,6 +28,8 @@ pub(super) struct Declared<'a> {
     pub resource: &'a Resource,
     /// The provider as the root knows it.
     pub provider: String,
+    /// Its configuration is not known as a whole unless something ephemeral is open.
+    pub provider_opens: bool,
 }
 
 /// What became of it.
@@ -89,10 +91,7 @@ impl Declared<'_> {
             return Ok(Found::pending(Some(staying), waits(&whole, &why)));
         }
         let type_name = &self.resource.type_name;
-        let schema = match self.resource.is_data {
-            true => situation.schemas.data(&self.provider, type_name),
-            false => situation.schemas.resource(&self.provider, type_name),
-        };
+        let schema = situation.schemas.resource(self.resource.sort, &self.provider, type_name);
         let schema = schema.map_err(|problem| self.placed(problem))?;
         let mut found = Found { waiting: Vec::new(), ..Found::pending(Some(staying), String::new()) };
         let mut values = Vec::new();
@@ -133,10 +132,22 @@ impl Declared<'_> {
         found: &mut Found,
     ) -> Result<Option<Term>, Problem> {
         self.resource.preconditions.iter().try_for_each(|check| holds(check, scope))?;
-        if self.resource.is_data {
-            return self.read(situation, scope, schema, own, found);
+        match self.resource.sort {
+            Sort::Data => return self.read(situation, scope, schema, own, found, Audience::Provider),
+            Sort::Ephemeral if situation.open => {
+                let opened = self.read(situation, scope, schema, own, found, Audience::Passing)?;
+                return Ok(opened.map(Term::secret));
+            }
+            Sort::Ephemeral => {
+                // Looked at all the same, for what is wrong or is not there yet.
+                body::value(scope, &self.resource.body, &schema.block, Audience::Passing)?;
+                return Ok(Some(Term::Ephemeral));
+            }
+            Sort::Managed => {}
         }
-        let arguments = body::value(scope, &self.resource.body, &schema.block, Audience::Everybody)?.value;
+        let arguments = body::value(scope, &self.resource.body, &schema.block, Audience::Everybody)?;
+        let opens = Opens { arguments: arguments.opens, provider: self.provider_opens };
+        let arguments = arguments.value;
         let wanted = Wanted {
             address: own.clone(),
             resource: self.declaration.to_owned(),
@@ -144,6 +155,7 @@ impl Declared<'_> {
             provider: self.provider.clone(),
             shown: without_nulls(shape::shown(&schema.block, &arguments)),
             secret: shape::secrets(&schema.block, &arguments),
+            opens,
             behind: situation.graph.behind.get(self.declaration).cloned().unwrap_or_default(),
             create_before_destroy: self.resource.create_before_destroy,
             prevent_destroy: self.resource.prevent_destroy,
@@ -160,7 +172,7 @@ impl Declared<'_> {
         Ok(None)
     }
 
-    /// What was read of a data source, or what is to be read.
+    /// What was read of a data source, or what is to be read; or the same of what is opened.
     fn read(
         &self,
         situation: &Situation<'_>,
@@ -168,8 +180,9 @@ impl Declared<'_> {
         schema: &Arc<Schema>,
         own: String,
         found: &mut Found,
+        audience: Audience,
     ) -> Result<Option<Term>, Problem> {
-        let arguments = body::value(scope, &self.resource.body, &schema.block, Audience::Provider)?;
+        let arguments = body::value(scope, &self.resource.body, &schema.block, audience)?;
         match situation.answers.get(&own).filter(|answer| answer.config == arguments.value) {
             Some(answer) => match &answer.said {
                 Ok(value) => {
@@ -189,8 +202,9 @@ impl Declared<'_> {
                 }
             },
             None => {
-                found.waiting.push(format!("{own} is not read yet"));
+                found.waiting.push(not_asked(self.resource.sort, &own));
                 found.asked.push(Asked {
+                    sort: self.resource.sort,
                     address: own,
                     type_name: self.resource.type_name.clone(),
                     provider: self.provider.clone(),
@@ -209,6 +223,11 @@ impl Declared<'_> {
         self.resource.postconditions.iter().try_for_each(|check| holds(check, &scope))?;
         Ok(state)
     }
+}
+
+fn not_asked(sort: Sort, address: &str) -> String {
+    let done = if sort == Sort::Ephemeral { "opened" } else { "read" };
+    format!("{address} is not {done} yet")
 }
 
 /// Objects hold no nulls: what is null is not there.

@@ -24,6 +24,8 @@ pub(super) struct Instance<'a> {
     /// By address in the module.
     pub resources: Values,
     pub calls: BTreeMap<String, Called>,
+    /// What is ephemeral has values.
+    pub open: bool,
     /// Of providers.
     pub functions: Option<Functions<'a>>,
 }
@@ -72,6 +74,10 @@ impl Names for Instance<'_> {
         Ok(called.form.together(values))
     }
 
+    fn is_open(&self) -> bool {
+        self.open
+    }
+
     fn function(&self, provider: &str, name: &str, arguments: Vec<Term>) -> Result<Term, Problem> {
         let missing = || Problem::new(format!("there is no function {name:?}"));
         self.functions.ok_or_else(missing)?.call(provider, name, arguments)
@@ -115,8 +121,11 @@ pub(super) type Bound = Vec<(String, Term)>;
 
 /// Which instances there should be, and what is bound in each.
 pub(super) fn keys(scope: &Scope<'_>, repetition: &Repetition) -> Result<Vec<(Which, Bound)>, Problem> {
-    let open = |expression| match scope.evaluate(expression)? {
-        Term::Secret(_) => Err(Problem::at(scope.file, expression.span(), "this must not be sensitive")),
+    let open = |expression| match scope.evaluate_part(expression)? {
+        term @ (Term::Secret(_) | Term::Ephemeral) => {
+            let message = format!("this must not be {}", term.kind());
+            Err(Problem::at(scope.file, expression.span(), message))
+        }
         term => Ok(term),
     };
     match repetition {

@@ -3,7 +3,8 @@
 //! Everything is taken in the order of what it refers to, in every instance of its module. A resource whose arguments
 //! are all known is wanted as they say; one that refers to something that is not there, or not yet as wanted, is left
 //! as it is until that is settled. Data that has to be read, and functions of providers that have to be called, are asked
-//! for, and the course found again with the answers.
+//! for, and the course found again with the answers. What is ephemeral has no value, so that nothing of it is kept
+//! anywhere, unless the course is found for one who needs it while it is open.
 //! What is no longer wanted goes when nothing that stood on it is left or on its way.
 
 mod calling;
@@ -19,7 +20,7 @@ use serde_json::{Map, Value as Json};
 
 use super::address::{self, Path, Which};
 use super::body::{self, Audience};
-use super::config::{Ignored, Resource};
+use super::config::{Ignored, Resource, Sort};
 use super::expression::{Budget, Scope};
 use super::graph::{Graph, Item, Node};
 use super::inputs::{Inputs, chosen, holds};
@@ -64,24 +65,36 @@ pub struct Wanted {
     pub provider: String,
     /// Fields of the object.
     pub shown: Json,
-    /// What goes into its Secret.
+    /// What goes into its Secret; with what is ephemeral, if that is open.
     pub secret: Option<Json>,
+    pub opens: Opens,
     pub behind: BTreeSet<String>,
     pub create_before_destroy: bool,
     pub prevent_destroy: bool,
     pub ignored: Ignored,
 }
 
-/// A data source to be read.
-#[derive(Debug)]
+/// What of an instance is ephemeral, and not known unless it is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opens {
+    /// Some of its arguments.
+    pub arguments: bool,
+    /// Some of the configuration of its provider.
+    pub provider: bool,
+}
+
+/// A data source to be read, or something to be opened.
+#[derive(Clone, Debug)]
 pub struct Asked {
+    pub sort: Sort,
     pub address: String,
     pub type_name: String,
     pub provider: String,
     pub config: Value,
 }
 
-/// What a provider said of a data source, or why it did not.
+/// What a provider said of it, or why it did not.
+#[derive(Clone)]
 pub struct Answer {
     pub config: Value,
     pub said: Result<Value, String>,
@@ -100,6 +113,10 @@ pub struct Course {
     pub calls: BTreeSet<Calling>,
     /// Configurations of providers that the module makes itself, in the provider's names.
     pub providers: BTreeMap<String, Json>,
+    /// Of those, the ones that something ephemeral belongs to.
+    pub opening: BTreeSet<String>,
+    /// Addresses of those that are there and as they should be.
+    pub settled: BTreeSet<String>,
     /// What is still waited for; nothing if all is as it should be.
     pub waiting: Vec<String>,
     /// Of that, what will not come by itself.
@@ -109,11 +126,17 @@ pub struct Course {
     pub secret_outputs: Map<String, Json>,
 }
 
+impl Course {
+    /// What keeps it from its end.
+    pub fn why(&self) -> String {
+        self.failed.as_ref().or(self.waiting.first()).cloned().unwrap_or_default()
+    }
+}
+
 /// How things look that a module names.
 pub trait Schemas {
-    /// A type of resources, of a provider as the root knows it.
-    fn resource(&self, provider: &str, type_name: &str) -> Result<Arc<Schema>, Problem>;
-    fn data(&self, provider: &str, type_name: &str) -> Result<Arc<Schema>, Problem>;
+    /// A type, of a provider as the root knows it.
+    fn resource(&self, sort: Sort, provider: &str, type_name: &str) -> Result<Arc<Schema>, Problem>;
     /// The configuration of a provider.
     fn provider(&self, name: &str) -> Result<Arc<Schema>, Problem>;
     fn function(&self, provider: &str, name: &str) -> Result<Arc<Function>, Problem>;
@@ -125,20 +148,28 @@ pub struct Situation<'a> {
     pub inputs: &'a Inputs,
     pub schemas: &'a dyn Schemas,
     pub there: &'a BTreeMap<String, There>,
-    /// What data sources came to, by address.
+    /// What data sources, and what was opened, came to, by address.
     pub answers: &'a BTreeMap<String, Answer>,
     /// What functions of providers made of their arguments.
     pub returned: &'a Returned,
     /// Whether the object of an instance is as it should be.
     pub fits: &'a dyn Fn(&Wanted) -> bool,
+    /// Whether what is ephemeral is opened for this.
+    pub open: bool,
     pub budget: &'a Budget,
 }
 
 /// Finds out what to do. An error means that nothing is done.
 pub fn course(situation: &Situation<'_>) -> Result<Course, Problem> {
     let calls = RefCell::new(BTreeSet::new());
+    let variables = &situation.tree.module.variables;
+    let given = |(name, term): (&String, &Term)| {
+        let ephemeral = variables.get(name).is_some_and(|variable| variable.ephemeral);
+        (name.clone(), passing(Ok(term.clone()), ephemeral, situation.open))
+    };
     let root = Instance {
-        variables: situation.inputs.iter().map(|(name, term)| (name.clone(), Ok(term.clone()))).collect(),
+        variables: situation.inputs.iter().map(given).collect(),
+        open: situation.open,
         functions: Some(Functions { situation, path: &[], calls: &calls }),
         ..Instance::default()
     };
@@ -211,6 +242,23 @@ struct Walk<'a> {
     staying: BTreeSet<String>,
     settled: BTreeSet<String>,
     course: Course,
+}
+
+/// A value that is kept nowhere: there is none now, or it is secret.
+fn passing(value: Result<Term, Problem>, ephemeral: bool, open: bool) -> Result<Term, Problem> {
+    match (ephemeral, open) {
+        (false, _) => value,
+        (true, false) => value.and(Err(Problem::Ephemeral)),
+        (true, true) => value.map(Term::secret),
+    }
+}
+
+/// Whether something ephemeral is in a value.
+fn is_ephemeral(value: &Result<Term, Problem>) -> bool {
+    match value {
+        Ok(term) => term.has_ephemeral(),
+        Err(problem) => *problem == Problem::Ephemeral,
+    }
 }
 
 /// What is wrong ends everything; what is pending is a value like another.
@@ -312,7 +360,7 @@ impl<'a> Walk<'a> {
             self.course.waiting.push(format!("{} waits: {why}", inside.trim_end_matches('.')));
         } else {
             let functions = Some(Functions { situation: self.situation, path, calls: self.calls });
-            let new = || Instance { functions, ..Instance::default() };
+            let new = || Instance { functions, open: self.situation.open, ..Instance::default() };
             self.known.extend(all.iter().map(|place| (place.prefix.clone(), new())));
             found = Ok(all.into());
         }
@@ -330,6 +378,11 @@ impl<'a> Walk<'a> {
             Scope::new(&call.file, caller, situation.budget).with(place.bound.clone()).evaluate(expression)
         });
         let value = given.transpose().and_then(|given| chosen(name, variable, given));
+        if is_ephemeral(&value) && !variable.ephemeral {
+            let message = format!("the variable {name:?} is given something ephemeral, and does not say so");
+            return Err(Problem::Wrong { place: Some(call.place.clone()), message });
+        }
+        let value = passing(value, variable.ephemeral, situation.open);
         let value = kept(value.map(|term| term.secret_if(variable.sensitive)))?;
         let known = value.is_ok();
         let instance = self.instance(&place.prefix);
@@ -356,6 +409,9 @@ impl<'a> Walk<'a> {
         match body::value(&scope, &provider.body, &schema.block, Audience::ProviderBesideSecret) {
             Ok(arguments) => {
                 self.course.providers.insert(name.to_owned(), telling::json(&arguments.value));
+                if arguments.opens {
+                    self.course.opening.insert(name.to_owned());
+                }
             }
             Err(Problem::Pending(why)) => {
                 self.course.waiting.push(format!("the provider {name} waits: {why}"));
@@ -381,8 +437,15 @@ impl<'a> Walk<'a> {
         let provider = situation.tree.root_provider(path, &resource.provider).unwrap_or_default();
         let first = situation.graph.before.get(&declaration).into_iter().flatten();
         let before = first.chain([&provider_key(&provider)]).find_map(|one| self.pending.get(one)).cloned();
-        let declared =
-            Declared { prefix: &place.prefix, address, declaration: &declaration, resource, provider };
+        let provider_opens = self.course.opening.contains(&provider);
+        let declared = Declared {
+            prefix: &place.prefix,
+            address,
+            declaration: &declaration,
+            resource,
+            provider,
+            provider_opens,
+        };
         let found: Found = declared.find(situation, self.instance(&place.prefix), before)?;
         match found.staying {
             Some(staying) => self.staying.extend(staying),
@@ -417,6 +480,11 @@ impl<'a> Walk<'a> {
         let scope = Scope::new(&output.file, &*self.instance(&place.prefix), budget);
         let value = output.preconditions.iter().try_for_each(|check| holds(check, &scope));
         let value = kept(value.and_then(|()| scope.evaluate(&output.value)))?;
+        if is_ephemeral(&value) && !output.ephemeral {
+            let message = format!("the output {name:?} holds something ephemeral, and does not say so");
+            return Err(Problem::at(&output.file, output.value.span(), message));
+        }
+        let value = passing(value, output.ephemeral, self.situation.open);
         let value = value.map(|term| term.secret_if(output.sensitive));
         if let Some(called) = self.instance(&place.caller).calls.get_mut(call) {
             let values = called.outputs.entry(name.to_owned()).or_default();
@@ -433,6 +501,7 @@ impl<'a> Walk<'a> {
         course.going = may_go(situation.there, &leaving, &settled);
         course.waiting.extend(leaving.iter().map(|address| not_gone(address)));
         course.leaving = leaving.into_iter().cloned().collect();
+        course.settled = settled;
         if let (true, Some(root)) = (course.waiting.is_empty(), known.get("")) {
             match outputs(situation, root, &mut course) {
                 Err(Problem::Pending(why)) => course.waiting.push(why),
@@ -463,7 +532,11 @@ fn outputs(situation: &Situation<'_>, known: &Instance<'_>, course: &mut Course)
     for (name, output) in &module.outputs {
         let scope = Scope::new(&output.file, known, situation.budget);
         output.preconditions.iter().try_for_each(|check| holds(check, &scope))?;
-        let term = scope.evaluate(&output.value)?;
+        let term = scope.evaluate_part(&output.value)?;
+        if term.has_ephemeral() {
+            let message = format!("the output {name:?} holds something ephemeral, and is kept");
+            return Err(Problem::at(&output.file, output.value.span(), message));
+        }
         let field = names.field(name).unwrap_or(name).to_owned();
         if output.sensitive {
             course.secret_outputs.insert(name.clone(), term.to_json());

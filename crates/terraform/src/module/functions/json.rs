@@ -14,7 +14,7 @@ pub fn written(term: &Term) -> String {
 
 fn write(term: &Term, out: &mut String) {
     match term {
-        Term::Null => out.push_str("null"),
+        Term::Null | Term::Ephemeral => out.push_str("null"),
         Term::Bool(bool) => out.push_str(if *bool { "true" } else { "false" }),
         Term::Number(number) => out.push_str(&number.plain()),
         Term::String(text) => quoted(text, out),

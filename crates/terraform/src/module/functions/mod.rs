@@ -119,6 +119,10 @@ pub fn missing(name: &str) -> String {
 
 pub fn call(name: &str, arguments: Vec<Term>) -> Made {
     let moving = MOVING.contains(&name);
+    let needs = |term: &Term| if moving { *term == Term::Ephemeral } else { term.has_ephemeral() };
+    if name != "ephemeralasnull" && arguments.iter().any(needs) {
+        return Err(Problem::Ephemeral);
+    }
     let is_secret = |term: &Term| if moving { matches!(term, Term::Secret(_)) } else { term.has_secret() };
     let secret = arguments.iter().any(is_secret);
     let seen = |term: Term| if moving { term.opened().0 } else { term.revealed() };
@@ -126,8 +130,7 @@ pub fn call(name: &str, arguments: Vec<Term>) -> Made {
     match (name, arguments.len()) {
         ("sensitive", 1) => return Ok(arguments.remove(0).secret()),
         ("nonsensitive", 1) => return Ok(arguments.remove(0)),
-        // Nothing is ephemeral here.
-        ("ephemeralasnull", 1) => return Ok(arguments.remove(0).secret_if(secret)),
+        ("ephemeralasnull", 1) => return Ok(arguments.remove(0).without_ephemeral().secret_if(secret)),
         ("issensitive", 1) => return Ok(Term::Bool(secret)),
         _ => {}
     }
@@ -139,7 +142,7 @@ pub fn call(name: &str, arguments: Vec<Term>) -> Made {
     }
     function(Arguments(arguments)).map(|term| term.secret_if(secret)).map_err(|problem| match problem {
         Problem::Wrong { place, message } => Problem::Wrong { place, message: format!("{name}: {message}") },
-        pending @ Problem::Pending(_) => pending,
+        passing => passing,
     })
 }
 

@@ -1,7 +1,8 @@
 //! Modules without any control plane: declarations, and what is to be done; [`values`] are expressions, [`table`] those that
-//! Terraform was asked about, [`calls`] what modules have to do with others and with providers.
+//! Terraform was asked about, [`calls`] what modules have to do with others and with providers, [`ephemeral`] what is open only for a while.
 
 mod calls;
+mod ephemeral;
 mod table;
 mod values;
 
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use super::config::Module;
+use super::config::{Module, Sort};
 use super::course::{self, Answer, Course, Returned, Schemas, Situation, There, Wanted};
 use super::expression::Budget;
 use super::graph::Graph;
@@ -192,6 +193,7 @@ fn thing() -> Arc<Schema> {
         ("name".to_owned(), Member { required: true, optional: false, ..member(text()) }),
         ("tags".to_owned(), member(Shape::Plain(Type::Map(Box::new(Type::String))))),
         ("secret_word".to_owned(), Member { sensitive: true, ..member(text()) }),
+        ("word_wo".to_owned(), Member { write_only: true, ..member(text()) }),
         ("page".to_owned(), member(Shape::Nested(Box::new(nested)))),
     ]);
     Arc::new(Schema::new(0, Block { members, ..Block::default() }))
@@ -201,11 +203,7 @@ fn thing() -> Arc<Schema> {
 struct Same;
 
 impl Schemas for Same {
-    fn resource(&self, _: &str, _: &str) -> Result<Arc<Schema>, Problem> {
-        Ok(thing())
-    }
-
-    fn data(&self, _: &str, _: &str) -> Result<Arc<Schema>, Problem> {
+    fn resource(&self, _: Sort, _: &str, _: &str) -> Result<Arc<Schema>, Problem> {
         Ok(thing())
     }
 
@@ -243,6 +241,16 @@ fn decide_knowing(
     answers: &BTreeMap<String, Answer>,
     returned: &Returned,
 ) -> Result<Course, Problem> {
+    decide_when(files, there, answers, returned, false)
+}
+
+fn decide_when(
+    files: Files<'_>,
+    there: &BTreeMap<String, There>,
+    answers: &BTreeMap<String, Answer>,
+    returned: &Returned,
+    open: bool,
+) -> Result<Course, Problem> {
     let (tree, graph) = checked(files)?;
     let budget = Budget::default();
     let given = inputs(&tree.module, &json!({}), None, &budget)?;
@@ -255,6 +263,7 @@ fn decide_knowing(
         answers,
         returned,
         fits: &|_| true,
+        open,
         budget: &budget,
     })
 }
@@ -386,7 +395,7 @@ fn secrets_go_where_they_are_kept() {
     refused("resource \"a_b\" \"c\" {\n name = var.word\n}", &format!("main.tf:6: {exposed}"));
     refused(
         "resource \"a_b\" \"c\" {\n count = length(var.word)\n name = \"x\"\n}",
-        "main.tf:6: this must not be sensitive",
+        "main.tf:6: this must not be a sensitive value",
     );
     refused(
         "output \"c\" {\n value = var.word\n}",
