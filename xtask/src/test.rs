@@ -16,11 +16,13 @@ pub struct Args {
 }
 
 /// Environments of Python, each with what is installed in it; pinned, so that a red run is our doing. Clients that the
-/// end-to-end tests drive a control plane with, emulators of AWS, and the framework of a Terraform provider.
-const PYTHON: [(&str, &[&str]); 3] = [
+/// end-to-end tests drive a control plane with, emulators of AWS, the framework of a Terraform provider, and a whole provider on
+/// another, with everything that the newest protocol has.
+const PYTHON: [(&str, &[&str]); 4] = [
     ("venv", &["kubernetes==37.0.2", "kopf==1.45.2", "lightkube==1.0.1"]),
     ("emulators", &["moto[server]==5.2.1", "ministack==1.5.33"]),
     ("provider-venv", &["tf==1.2.0", "pg8000==1.31.6", "grpcio-tools==1.71.2"]),
+    ("pyvider-venv", &["pyvider==0.8.1", "pyvider-components==0.8.1"]),
 ];
 /// Debian's packages, and what is wanted of them: the oldest kubectl that must work, an etcd to store in, and an sshd to
 /// fetch modules from, with a library that it needs.

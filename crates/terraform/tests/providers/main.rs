@@ -22,6 +22,7 @@ mod objects;
 mod pace;
 mod plane;
 mod postgres;
+mod pyvider;
 mod repositories;
 mod saying;
 mod shelf;

@@ -295,6 +295,18 @@ impl Plane {
         self.fleet.get("a", &Key::new(kind, namespace, name)).await.unwrap()
     }
 
+    /// What a file says, once it is there.
+    pub async fn until_file(&self, path: &std::path::Path) -> String {
+        let began = tokio::time::Instant::now();
+        loop {
+            match std::fs::read_to_string(path) {
+                Ok(text) if !text.is_empty() => return text,
+                _ => assert!(began.elapsed() < PATIENCE, "{} does not come", path.display()),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     pub async fn list(&self, kind: &str) -> Vec<Json> {
         self.fleet.list("a", kind, "default").await.unwrap()
     }
