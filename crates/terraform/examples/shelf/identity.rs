@@ -8,7 +8,7 @@ use super::serve::Reply;
 use super::thing::{dynamic, reply, value};
 
 /// None if things have no identities.
-fn version() -> Option<i64> {
+pub fn version() -> Option<i64> {
     std::env::var("IDENTITY").ok()?.parse().ok()
 }
 

@@ -5,7 +5,7 @@
 //! mistakes. It misbehaves on demand: `FAULT` in its environment for the time before it is configured, and the file
 //! `fault` on the shelf for any call after. Calls are noted in the file `calls`, so that one of them can be its last
 //! whichever process gets it: `die` or `die-after` with the number of the call in the file `last`. With `IDENTITY` in its
-//! environment its things have identities, of that version; with `GENERATE` it says how they could have been written.
+//! environment its things have identities, of that version, and are listed by them; with `GENERATE` it says how they could have been written.
 
 // It talks to its host on standard output; where it cannot go on, it ends, and that is for the host to bear.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
@@ -13,6 +13,7 @@
 mod beside;
 mod identity;
 mod key;
+mod listing;
 mod serve;
 mod thing;
 

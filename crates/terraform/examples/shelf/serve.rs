@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
+use futures::StreamExt as _;
 use http::{HeaderMap, HeaderValue, Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message as _;
@@ -20,6 +22,12 @@ use tokio::net::UnixListener;
 pub enum Reply {
     Message(Vec<u8>),
     Messages(Vec<Vec<u8>>),
+    /// The last of them again and again, at a pace that can be borne.
+    Endless(Vec<Vec<u8>>),
+    /// The same without a pause.
+    Flood(Vec<Vec<u8>>),
+    /// After which the process ends.
+    Last(Vec<Vec<u8>>),
     Failure(u8, String),
 }
 
@@ -101,10 +109,7 @@ fn written() -> Vec<Vec<u8>> {
     pieces.map(|one| piece(one).encode_to_vec()).into()
 }
 
-async fn respond<F, A>(
-    request: Request<Incoming>,
-    answer: F,
-) -> Response<http_body_util::combinators::BoxBody<Bytes, Infallible>>
+async fn respond<F, A>(request: Request<Incoming>, answer: F) -> Response<UnsyncBoxBody<Bytes, Infallible>>
 where
     F: Fn(String, Vec<u8>) -> A,
     A: Future<Output = Reply>,
@@ -129,8 +134,29 @@ where
             std::process::exit(0);
         });
     }
+    let response = Response::builder().header("content-type", "application/grpc+proto");
     let mut trailers = HeaderMap::new();
     let bytes = match reply {
+        Reply::Endless(messages) => {
+            let messages = futures::stream::iter(again(messages).enumerate());
+            let paced = messages.then(|(number, message)| async move {
+                if number % 50 == 0 {
+                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                }
+                message
+            });
+            return response.body(in_pieces(paced)).unwrap();
+        }
+        Reply::Flood(messages) => {
+            return response.body(in_pieces(futures::stream::iter(again(messages)))).unwrap();
+        }
+        Reply::Last(messages) => {
+            let end = futures::stream::once(async {
+                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+                std::process::exit(42)
+            });
+            return response.body(in_pieces(futures::stream::iter(messages).chain(end))).unwrap();
+        }
         Reply::Message(message) => {
             trailers.insert("grpc-status", HeaderValue::from_static("0"));
             frames(vec![message])
@@ -146,5 +172,17 @@ where
         }
     };
     let body = Full::new(bytes).with_trailers(async move { Some(Ok(trailers)) });
-    Response::builder().header("content-type", "application/grpc+proto").body(body.boxed()).unwrap()
+    response.body(body.boxed_unsync()).unwrap()
+}
+
+fn again(messages: Vec<Vec<u8>>) -> impl Iterator<Item = Vec<u8>> {
+    let last = messages.last().cloned().unwrap_or_default();
+    messages.into_iter().chain(std::iter::repeat(last))
+}
+
+/// A message at a time, as its reader takes them.
+fn in_pieces(
+    messages: impl futures::Stream<Item = Vec<u8>> + Send + 'static,
+) -> UnsyncBoxBody<Bytes, Infallible> {
+    StreamBody::new(messages.map(|message| Ok(Frame::data(frames(vec![message]))))).boxed_unsync()
 }

@@ -10,10 +10,10 @@ use terraform::protocol::messages as wire;
 use terraform::value::{Fields, Type, Value};
 
 use super::serve::Reply;
-use super::{Shelf, beside, identity, key};
+use super::{Shelf, beside, identity, key, listing};
 
 const ERROR: i32 = 1;
-const WARNING: i32 = 2;
+pub const WARNING: i32 = 2;
 
 /// (name, type, flags): r required, o optional, c computed, s sensitive, w write-only
 pub type Attributes = &'static [(&'static str, &'static str, &'static str)];
@@ -44,7 +44,7 @@ const LOCK: Attributes = &[("label", r#""string""#, "r"), ("password", r#""strin
 const LOCKS: [(&str, i32); 3] = [("lock", 2), ("key", 3), ("user", 4)];
 const TIMEOUTS: Attributes = &[("create", r#""string""#, "o"), ("delete", r#""string""#, "o")];
 
-fn block(attributes: Attributes, blocks: Vec<wire::NestedBlock>) -> wire::Block {
+pub fn block(attributes: Attributes, blocks: Vec<wire::NestedBlock>) -> wire::Block {
     let attribute = |(name, ty, flags): &(&str, &str, &str)| {
         let attribute = wire::Attribute5 {
             name: (*name).into(),
@@ -85,9 +85,11 @@ fn schema() -> wire::GetProviderSchemaResponse {
     let thing = encode(1, block(THING, blocks));
     let names = (1..more).map(|number| format!("shelf_kind{number}_thing"));
     let names = std::iter::once("shelf_thing".to_owned()).chain(names);
+    let names: Vec<String> = names.collect();
     wire::GetProviderSchemaResponse {
         provider: encode(0, block(PROVIDER, Vec::new())).into(),
-        resource_schemas: names.map(|name| (name, thing.clone())).collect(),
+        list_resource_schemas: listing::schemas(&names),
+        resource_schemas: names.into_iter().map(|name| (name, thing.clone())).collect(),
         data_source_schemas: [(
             "shelf_count".to_owned(),
             encode(0, block(&[("count", r#""number""#, "c")], vec![])),
@@ -260,6 +262,11 @@ pub fn answer(shelf: &Shelf, method: &str, body: &[u8], fault: Option<&str>) -> 
         "OpenEphemeralResource" => key::open(shelf, &wire::ValidateRequest::decode(body).unwrap()),
         "RenewEphemeralResource" => key::renew(shelf, &wire::EphemeralRequest::decode(body).unwrap()),
         "CloseEphemeralResource" => key::close(shelf, &wire::EphemeralRequest::decode(body).unwrap()),
+        "ValidateListResourceConfig" => listing::validate(&wire::ValidateListRequest::decode(body).unwrap()),
+        "ListResource" => {
+            let things = Things::of(shelf).all(&ty);
+            listing::list(things, &wire::ListRequest::decode(body).unwrap(), fault)
+        }
         "CallFunction" => beside::call(&wire::CallFunctionRequest::decode(body).unwrap()),
         "MoveResourceState" => {
             let request = wire::MoveRequest::decode(body).unwrap();
@@ -426,12 +433,17 @@ impl Things {
         Value::from_state_json(&text, ty).ok()
     }
 
-    fn named(&self, name: &str, ty: &Type) -> Option<Value> {
-        let files = std::fs::read_dir(&self.directory).ok()?.flatten().map(|entry| entry.path());
-        let mut things = files
+    fn all(&self, ty: &Type) -> Vec<Value> {
+        let files =
+            std::fs::read_dir(&self.directory).expect("the shelf").flatten().map(|entry| entry.path());
+        let things = files
             .filter(|path| path.extension().is_some_and(|end| end == "json"))
             .filter_map(|path| Value::from_state_json(&std::fs::read(path).ok()?, ty).ok());
-        things.find(|thing| thing.field("name").as_str() == Some(name))
+        things.collect()
+    }
+
+    fn named(&self, name: &str, ty: &Type) -> Option<Value> {
+        self.all(ty).into_iter().find(|thing| thing.field("name").as_str() == Some(name))
     }
 
     fn write(&self, id: &str, fields: &Fields, config: &Value, ty: &Type) {

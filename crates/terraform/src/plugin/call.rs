@@ -131,7 +131,9 @@ impl Caller {
                 PluginError::Nonsense { call, reason: "it is not valid protobuf".into() }
             }
             code => {
-                let reason: String = message.chars().take(LONGEST_REASON).collect();
+                // What broke the connection is behind the message.
+                let all = status.source().map_or_else(|| message.to_owned(), |source| causes(source));
+                let reason: String = all.chars().take(LONGEST_REASON).collect();
                 PluginError::Failed {
                     call,
                     reason: if reason.is_empty() { code.to_string() } else { reason },

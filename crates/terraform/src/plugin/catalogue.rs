@@ -165,13 +165,18 @@ impl Catalogue {
         self.schema(Section::Ephemeral, &self.ephemeral, name, "ephemeral resource type")
     }
 
-    pub fn list_types(&self) -> impl Iterator<Item = &str> {
-        self.lists.keys().map(String::as_str)
-    }
-
     /// Of what a list of resources is asked with.
     pub fn list(&self, name: &str) -> Result<Arc<Schema>, PluginError> {
         self.schema(Section::List, &self.lists, name, "list of type")
+    }
+
+    /// The same with what the resources in it are told apart by: without that none of them could be taken over.
+    pub fn listed(&self, name: &str) -> Result<(Arc<Schema>, Arc<IdentitySchema>), PluginError> {
+        // Asked for, so that an unknown type is said to be one.
+        self.resource(name)?;
+        let schema = self.list(name)?;
+        let missing = || PluginError::NoSuch { what: "identity of type", name: name.to_owned() };
+        Ok((schema, self.identity(name).cloned().ok_or_else(missing)?))
     }
 
     pub fn identity(&self, type_name: &str) -> Option<&Arc<IdentitySchema>> {

@@ -340,7 +340,7 @@ impl Provider {
         Ok(Some(IdentityData { identity_data: Some(encode(identity, &schema.ty)?) }))
     }
 
-    fn decode_identity(
+    pub(super) fn decode_identity(
         &self,
         type_name: &str,
         identity: Option<IdentityData>,

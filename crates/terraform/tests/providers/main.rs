@@ -23,6 +23,7 @@ mod pace;
 mod plane;
 mod postgres;
 mod pyvider;
+mod queries;
 mod repositories;
 mod saying;
 mod shelf;

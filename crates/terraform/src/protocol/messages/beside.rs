@@ -93,6 +93,18 @@ pub struct RenewEphemeralResponse {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub struct ValidateListRequest {
+    #[prost(string, tag = "1")]
+    pub type_name: String,
+    #[prost(message, optional, tag = "2")]
+    pub config: Option<DynamicValue>,
+    #[prost(message, optional, tag = "3")]
+    pub include_resource_object: Option<DynamicValue>,
+    #[prost(message, optional, tag = "4")]
+    pub limit: Option<DynamicValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub struct ListRequest {
     #[prost(string, tag = "1")]
     pub type_name: String,
