@@ -229,11 +229,11 @@ fn reason(class: Class) -> &'static str {
     }
 }
 
-struct Condition {
-    kind: &'static str,
-    status: &'static str,
-    reason: &'static str,
-    message: String,
+pub(crate) struct Condition {
+    pub kind: &'static str,
+    pub status: &'static str,
+    pub reason: &'static str,
+    pub message: String,
 }
 
 impl Condition {
@@ -250,7 +250,7 @@ impl Condition {
     }
 }
 
-fn status(
+pub(crate) fn status(
     object: &Value,
     phase: Option<&str>,
     conditions: &[Condition],

@@ -2,7 +2,8 @@
 //!
 //! [`driver`] is what the cloud engine asks, [`registry`] knows which kinds there are, and [`dialect`] says what is the
 //! case as Kubeform does. [`providers`] and [`source`] are where programs come from. [`shape`], [`names`] and
-//! [`definition`] are Kubeform's objects, [`module`] its modules. [`openings`] is what providers hold open for those. [`plugin`] runs providers and asks them; [`value`] and [`schema`] are what is
+//! [`definition`] are Kubeform's objects, [`module`] its modules, and [`openings`] what providers hold open for those; [`queries`] find what
+//! exists. [`plugin`] runs providers and asks them; [`value`] and [`schema`] are what is
 //! exchanged with them. Everything a provider can do is used over its wire protocol, version 5 or 6: there is no
 //! terraform program here, and nothing is built for a provider.
 //!
@@ -22,6 +23,7 @@ pub mod openings;
 pub mod plugin;
 pub mod protocol;
 pub mod providers;
+pub mod queries;
 pub mod registry;
 pub mod schema;
 pub mod shape;

@@ -19,6 +19,7 @@ use crate::memory::Memory;
 use crate::module;
 use crate::names::KindName;
 use crate::plugin::{Catalogue, Launch};
+use crate::queries;
 
 /// A provider whose kinds are there.
 pub struct Served {
@@ -215,7 +216,12 @@ impl Registry {
             schema: Arc::new(kind.schema),
             fingerprint: Sha256::digest((kind.schema)().to_string()).into(),
         });
-        table.kinds.values().map(|kind| offer(kind)).chain(modules).collect()
+        let queries = Offer {
+            definition: queries::kinds::definition(),
+            schema: Arc::new(queries::kinds::schema),
+            fingerprint: Sha256::digest(queries::kinds::schema().to_string()).into(),
+        };
+        table.kinds.values().map(|kind| offer(kind)).chain(modules).chain([queries]).collect()
     }
 }
 

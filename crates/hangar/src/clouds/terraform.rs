@@ -14,6 +14,7 @@ use ::terraform::memory::Memory;
 use ::terraform::module::{Modules, Part};
 use ::terraform::plugin::{Pool, PoolSettings};
 use ::terraform::providers::{self, Programs, Providers};
+use ::terraform::queries::Queries;
 use ::terraform::registry::Registry;
 use anyhow::Context;
 use apiserver::catalog::Offer;
@@ -268,8 +269,9 @@ impl Serving {
             .iter()
             .zip(&self.in_use)
             .map(|(engine, in_use)| {
-                let everywhere: [Box<dyn Controller>; 2] =
-                    [Box::new(self.clouds.clone()), Box::new(self.modules())];
+                let queries = Queries::new(self.clouds.clone());
+                let everywhere: [Box<dyn Controller>; 3] =
+                    [Box::new(self.clouds.clone()), Box::new(self.modules()), Box::new(queries)];
                 let all: Vec<_> = everywhere.into_iter().chain(providers.take()).collect();
                 (engine.clone(), in_use.clone(), all)
             })

@@ -8,6 +8,7 @@ use ::terraform::driver::Terraform;
 use ::terraform::module::Modules;
 use ::terraform::plugin::{Pool, PoolSettings};
 use ::terraform::providers::{self, Programs, Providers};
+use ::terraform::queries::Queries;
 use ::terraform::registry::Registry;
 use anyhow::Context;
 use clap::Args;
@@ -76,8 +77,9 @@ pub async fn start(
     };
     let openings = engine.driver().openings().clone();
     let modules = Modules::new(engine.clone(), options.terraform_module_dir.clone());
+    let queries = Queries::new(engine.clone());
     let controllers: Vec<Box<dyn Controller>> =
-        vec![Box::new(engine), Box::new(following), Box::new(modules)];
+        vec![Box::new(engine), Box::new(following), Box::new(modules), Box::new(queries)];
     let runtime = Runtime::new(fleet, controllers, Options::default());
     let (handle, client) = (runtime.handle(), client.clone());
     Ok(Some(tokio::spawn(async move {

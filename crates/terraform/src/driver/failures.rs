@@ -43,6 +43,11 @@ pub fn failure(error: PluginError, block: Option<&Block>, changing: bool) -> Fai
 
 /// Errors of a provider about what it was asked.
 pub fn refused(diagnostics: &Diagnostics, block: Option<&Block>, otherwise: Class) -> Failure {
+    refused_in("spec.resource", diagnostics, block, otherwise)
+}
+
+/// The same where what was asked stands somewhere else in the object.
+pub fn refused_in(root: &str, diagnostics: &Diagnostics, block: Option<&Block>, otherwise: Class) -> Failure {
     let message = diagnostics.to_string();
     let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
     let class = if says(&THROTTLED) {
@@ -53,7 +58,7 @@ pub fn refused(diagnostics: &Diagnostics, block: Option<&Block>, otherwise: Clas
         otherwise
     };
     let first = diagnostics.errors().next().filter(|error| !error.path.0.is_empty());
-    let field = first.zip(block).map(|(error, block)| shape::field_path("spec.resource", block, &error.path));
+    let field = first.zip(block).map(|(error, block)| shape::field_path(root, block, &error.path));
     // The field says it better than the provider's own path.
     let message = match (&field, first) {
         (Some(_), Some(error)) if diagnostics.errors().count() == 1 => {

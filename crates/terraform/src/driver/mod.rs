@@ -11,8 +11,9 @@ mod ignoring;
 mod kept;
 mod opened;
 pub(crate) mod outputs;
+pub(crate) mod owning;
 pub(crate) mod referring;
-mod refusing;
+pub(crate) mod refusing;
 mod remote;
 pub(crate) mod telling;
 pub(crate) mod wanted;
@@ -27,7 +28,7 @@ use objects::field::ErrorList;
 use objects::{CompactString, Value as Json, meta};
 use provision::{
     Change, Class, Connection, Deleted, Driver, Facts, Failure, Intent, LimitKey, Made, Observation,
-    Observed, OperationType, Plan, Record, Recovery, Subject, Surroundings, Updated,
+    Observed, OperationType, Plan, Reader, Record, Recovery, Subject, Surroundings, Updated,
 };
 use runtime::Key;
 use serde_json::json;
@@ -170,18 +171,27 @@ impl Terraform {
         if let Some(of) = &kind.of {
             return Ok(of.clone());
         }
-        let text = |pointer: &str| object.pointer(pointer).and_then(Json::as_str).unwrap_or_default();
-        let (name, type_name) = (text("/spec/provider"), text("/spec/type"));
-        let provider = self.registry.provider(name).ok_or_else(|| {
+        let type_name = object.pointer("/spec/type").and_then(Json::as_str).unwrap_or_default();
+        Ok((self.named(object)?, type_name.to_owned()))
+    }
+
+    /// The provider that an object names.
+    pub(crate) fn named(&self, object: &Json) -> Result<Arc<Served>, Failure> {
+        let name = object.pointer("/spec/provider").and_then(Json::as_str).unwrap_or_default();
+        self.registry.provider(name).ok_or_else(|| {
             Failure::recoverable(format!("there is no Provider {name:?} that is ready")).at("spec.provider")
-        })?;
-        Ok((provider, type_name.to_owned()))
+        })
     }
 
     /// What the provider is configured with, from the Secret that the object names.
-    async fn configuration(&self, around: &Surroundings<'_>, provider: &Served) -> Result<Json, Failure> {
-        let namespace = meta::namespace(around.object);
-        let name = around.object.pointer("/spec/providerRef/name").and_then(Json::as_str).unwrap_or_default();
+    pub(crate) async fn configuration(
+        &self,
+        reader: &Reader<'_>,
+        object: &Json,
+        provider: &Served,
+    ) -> Result<Json, Failure> {
+        let namespace = meta::namespace(object);
+        let name = object.pointer("/spec/providerRef/name").and_then(Json::as_str).unwrap_or_default();
         if name.is_empty() {
             if provider.catalogue.provider.block.members.values().any(|member| member.required) {
                 let message = "the provider needs a configuration; name a Secret with the key \"provider\"";
@@ -189,7 +199,7 @@ impl Terraform {
             }
             return Ok(json!({}));
         }
-        let secret = around.reader.get("secrets", namespace, name).await?;
+        let secret = reader.get("secrets", namespace, name).await?;
         let secret = secret.ok_or_else(|| {
             Failure::recoverable(format!("Secret {namespace}/{name} does not exist")).at("spec.providerRef")
         })?;
@@ -302,7 +312,7 @@ impl Driver for Terraform {
             program.ok_or_else(|| Failure::recoverable("the provider of this kind is not ready yet"))?;
         let schema = provider.catalogue.resource(&type_name);
         let schema = schema.map_err(|error| failures::failure(error, None, false).at("spec.type"))?;
-        let mut json = self.configuration(around, &provider).await?;
+        let mut json = self.configuration(around.reader, around.object, &provider).await?;
         let remote = self.remote(around).await?;
         let block = &provider.catalogue.provider.block;
         let (config, _) = wanted::configuration(block, &json)?;

@@ -1,37 +1,43 @@
 //! What is wrong with the fields of a resource, by the provider's schema alone: sensitive values in plain sight, fields
 //! that the provider has not, values of other types.
 //!
-//! Kinds of one type have that schema themselves. The kind of all types takes anything, so it is looked at here: at
-//! once in control planes of this process, and in every plan wherever the object is.
+//! Kinds of one type have that schema themselves. The kind of all types takes anything, and so do queries; they are looked
+//! at here: at once in control planes of this process, and in every plan or before every question wherever the object is.
 
 use objects::field::{Error, ErrorList};
 use objects::{Path, Value as Json, meta};
 use provision::Failure;
 
 use crate::definition::{GENERIC_KIND, GROUP};
+use crate::queries::kinds::QUERY;
 use crate::registry::Registry;
 use crate::schema::Block;
 use crate::shape::{self, FieldError};
 
-/// What is wrong with an object of the kind of all types, if its provider is known.
+/// What is wrong with an object of the kind of all types, or with a query, if its provider is known.
 pub fn invalid(registry: &Registry, object: &Json) -> ErrorList {
     let group = meta::api_version(object).split_once('/').map_or("", |(group, _)| group);
-    if (group, meta::kind(object)) != (GROUP, GENERIC_KIND) {
-        return ErrorList::new();
-    }
+    let field = match meta::kind(object) {
+        GENERIC_KIND if group == GROUP => "resource",
+        QUERY if group == GROUP => "config",
+        _ => return ErrorList::new(),
+    };
     let text = |pointer: &str| object.pointer(pointer).and_then(Json::as_str).unwrap_or_default();
-    let provider = registry.provider(text("/spec/provider"));
-    let schema = provider.and_then(|provider| provider.catalogue.resource(text("/spec/type")).ok());
-    let (Some(schema), Some(resource)) = (schema, object.pointer("/spec/resource")) else {
+    let Some(provider) = registry.provider(text("/spec/provider")) else { return ErrorList::new() };
+    let schema = match field {
+        "config" => provider.catalogue.list(text("/spec/type")),
+        _ => provider.catalogue.resource(text("/spec/type")),
+    };
+    let (Ok(schema), Some(resource)) = (schema, object.pointer(&format!("/spec/{field}"))) else {
         return ErrorList::new();
     };
-    let path = |path: &str| Path::new(format!("spec.resource.{path}"));
+    let path = |path: &str| Path::new(format!("spec.{field}.{path}"));
     if let Some(exposed) = shape::exposed(&schema.block, resource) {
         return vec![Error::forbidden(&path(&exposed.path), explanation(object, &exposed))];
     }
     match shape::desired(&schema.block, resource) {
         // Whoever takes over an object has its id here, whatever the provider says about it.
-        Err(error) if error.path != "id" => {
+        Err(error) if error.path != "id" || field == "config" => {
             let pointer = format!("/{}", error.path.replace(['.', '['], "/").replace(']', ""));
             match resource.pointer(&pointer) {
                 Some(found) if error.problem.starts_with("expected") => {
@@ -53,7 +59,11 @@ pub fn exposed(block: &Block, object: &Json) -> Result<(), Failure> {
     })
 }
 
-fn explanation(object: &Json, exposed: &FieldError) -> String {
+/// Why a value that is sensitive cannot stand where it does.
+pub fn explanation(object: &Json, exposed: &FieldError) -> String {
+    if meta::kind(object) == QUERY {
+        return format!("{}; a query has no Secret to take it from", exposed.problem);
+    }
     let named = object.pointer("/spec/secretRef/name").and_then(Json::as_str).unwrap_or_default();
     let secret = match named {
         "" => "a Secret that spec.secretRef names".to_owned(),

@@ -132,7 +132,7 @@ impl Caller {
             }
             code => {
                 // What broke the connection is behind the message.
-                let all = status.source().map_or_else(|| message.to_owned(), |source| causes(source));
+                let all = status.source().map_or_else(|| message.to_owned(), causes);
                 let reason: String = all.chars().take(LONGEST_REASON).collect();
                 PluginError::Failed {
                     call,

@@ -103,7 +103,7 @@ async fn faults_of_a_look() {
     futures::stream::iter(faults).map(each).buffer_unordered(TOGETHER).collect::<Vec<()>>().await;
 }
 
-fn program(path: &Path, content: &[u8]) {
+pub fn program(path: &Path, content: &[u8]) {
     // In one step: a program that is being written cannot be started.
     let half = path.with_extension("half");
     std::fs::write(&half, content).unwrap();

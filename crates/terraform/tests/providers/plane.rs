@@ -17,6 +17,7 @@ use terraform::module::Modules;
 use terraform::openings::Openings;
 use terraform::plugin::Launch;
 use terraform::providers::Providers;
+use terraform::queries::Queries;
 use terraform::registry::{Registry, Served};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -134,8 +135,9 @@ impl Plane {
         let directory = self.world.cloud.path().join("modules");
         let openings = engine.driver().openings().clone();
         let modules = Modules::new(engine.clone(), Some(directory));
+        let queries = Queries::new(engine.clone());
         let controllers: Vec<Box<dyn Controller>> =
-            vec![Box::new(engine), Box::new(providers), Box::new(modules)];
+            vec![Box::new(engine), Box::new(providers), Box::new(modules), Box::new(queries)];
         let runtime = Runtime::new(self.fleet.clone(), controllers, options);
         let handle = runtime.handle();
         tokio::spawn(async move {
