@@ -1,6 +1,7 @@
 //! Clouds behind control planes, as a person uses them: AWS against an emulator ([`aws`]), with a server that dies at any
 //! call ([`crashes`]), and a Terraform provider that
-//! others wrote the framework of ([`terraform`], and Kubeform's own steps in [`kubeform`]), also by modules ([`modules`]).
+//! others wrote the framework of ([`terraform`], and Kubeform's own steps in [`kubeform`]), also by modules
+//! ([`modules`]) and what exists already ([`queries`]).
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
@@ -14,6 +15,7 @@ mod kubeform;
 mod mistakes;
 mod modules;
 mod moto;
+mod queries;
 mod secrets;
 mod states;
 mod terraform;

@@ -1,10 +1,10 @@
 //! Terraform's states in and out of a control plane, as somebody does who moves between the two.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use end_to_end::{ControlPlane, binary};
+use end_to_end::{ControlPlane, Server, binary};
 use serde_json::{Value, json};
 
 use super::moto::Moto;
@@ -92,16 +92,21 @@ fn in_a_bucket() {
     assert_eq!(kept().0, 404, "the state goes with the resource");
 }
 
-/// A resource that is there already, by its id or its identity: the manifest that is printed takes it over as it is.
-#[test]
-fn by_id_and_by_identity() {
+/// A server with the provider of things, which have identities.
+pub fn with_shelf() -> (Server, ControlPlane, PathBuf) {
     let shelf = binary().with_file_name("examples").join("shelf");
     assert!(shelf.exists(), "{} is not built: cargo build -p terraform --example shelf", shelf.display());
     let scripts = tempfile::TempDir::new().unwrap();
     let program = scripts.path().join("shelf");
     std::fs::write(&program, format!("#!/bin/sh\nIDENTITY=1 exec {}\n", shelf.display())).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let (_server, plane, things) = with_provider(&program, "shelf", "thing");
+    with_provider(&program, "shelf", "thing")
+}
+
+/// A resource that is there already, by its id or its identity: the manifest that is printed takes it over as it is.
+#[test]
+fn by_id_and_by_identity() {
+    let (_server, plane, things) = with_shelf();
     let kind = "things.thing.shelf.kubeform.com";
     let is_current =
         |name: &str| Some(object(&plane, kind, name)).filter(|now| now["status"]["phase"] == "Current");

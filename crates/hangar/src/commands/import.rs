@@ -25,7 +25,7 @@ pub enum Import {
     Kine(Kine),
     /// Of AWS: objects that take over what the account of the usual credentials has, as it is
     Aws(Box<aws::ImportAws>),
-    /// A resource of a Terraform provider, by its id: prints the object that takes it over
+    /// Resources of a Terraform provider, by id or identity, or all of a type: prints the objects that take them over
     Terraform(Box<resource::ImportResource>),
     /// The resources of a state file of Terraform: makes the objects that take them over
     Tfstate(Box<state::ImportState>),

@@ -1,6 +1,7 @@
 //! Resources of Terraform providers in and out of a control plane: as state files, and by their ids.
 
 pub mod export;
+mod listing;
 pub mod plan;
 pub mod resource;
 pub mod state;

@@ -1,4 +1,5 @@
-//! `hangar import terraform`: a manifest for a resource that is there already, by its id or its identity.
+//! `hangar import terraform`: a manifest for a resource that is there already, by its id or its identity; or for all of a
+//! type (see [`listing`]).
 //!
 //! The server asks the provider: an object without wishes takes the resource over for a moment, is filled in, and goes
 //! again without touching it. What it was filled with is the manifest.
@@ -12,18 +13,19 @@ use clap::Args;
 use http::Method;
 use serde_json::{Value, json};
 
+use super::listing::{self, Listing};
 use super::{Kind, Plane, block_on, is_current, object_name};
 
 #[derive(Args, Clone, Debug)]
 pub struct ImportResource {
     /// the Provider, as the server knows it
     #[arg(value_name = "PROVIDER")]
-    provider: String,
+    pub(super) provider: String,
     /// the type, such as linode_instance
     #[arg(value_name = "TYPE")]
-    type_name: String,
+    pub(super) type_name: String,
     /// the id, as the provider imports it
-    #[arg(value_name = "ID", required_unless_present = "identity")]
+    #[arg(value_name = "ID", required_unless_present_any = ["identity", "lists"])]
     id: Option<String>,
     /// the identity instead, as a JSON object, for providers that know identities
     #[arg(long, value_name = "JSON", conflicts_with = "id", value_parser = identity)]
@@ -33,7 +35,7 @@ pub struct ImportResource {
     name: Option<String>,
     /// the namespace of the object
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
-    namespace: String,
+    pub(super) namespace: String,
     /// the Secret with the provider's configuration [default: <provider>-provider-secret, if there is one]
     #[arg(long, value_name = "NAME")]
     provider_secret: Option<String>,
@@ -42,7 +44,19 @@ pub struct ImportResource {
     generic: bool,
     /// how long the provider may take
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = crate::commands::duration)]
-    timeout: Duration,
+    pub(super) timeout: Duration,
+    #[command(flatten)]
+    pub(super) listing: Listing,
+}
+
+/// A resource that is there, and what its object is to be called.
+pub(super) struct Existing {
+    /// The annotation that names it.
+    pub by: &'static str,
+    pub which: String,
+    /// Where it is known from the start.
+    pub id: Option<String>,
+    pub name: String,
 }
 
 fn identity(text: &str) -> Result<String, String> {
@@ -52,24 +66,12 @@ fn identity(text: &str) -> Result<String, String> {
     }
 }
 
-impl ImportResource {
-    /// What the object says of what it takes over.
-    fn annotation(&self) -> (&'static str, &str) {
-        match (&self.identity, &self.id) {
-            (Some(identity), _) => (IMPORT_IDENTITY, identity),
-            (None, id) => (IMPORT_ID, id.as_deref().unwrap_or_default()),
-        }
-    }
-
-    /// Words to make a name of.
-    fn words(&self) -> String {
-        let identity: Value =
-            self.identity.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        let parts = identity.as_object().into_iter().flatten();
-        let parts: Vec<String> =
-            parts.map(|(_, part)| part.as_str().map_or(part.to_string(), str::to_owned)).collect();
-        self.id.clone().unwrap_or_else(|| parts.join("-"))
-    }
+/// Words to make a name of.
+pub(super) fn words(identity: &Value) -> String {
+    let parts = identity.as_object().into_iter().flatten();
+    let parts: Vec<String> =
+        parts.map(|(_, part)| part.as_str().map_or(part.to_string(), str::to_owned)).collect();
+    parts.join("-")
 }
 
 pub fn run(import: ImportResource, kubeconfig: Option<&Path>) -> anyhow::Result<()> {
@@ -78,61 +80,81 @@ pub fn run(import: ImportResource, kubeconfig: Option<&Path>) -> anyhow::Result<
 
 async fn import_it(import: ImportResource, kubeconfig: Option<&Path>) -> anyhow::Result<()> {
     let plane = Plane::connect(kubeconfig).await?;
-    let generic = Kind::generic();
-    if !plane.serves(&generic).await? {
+    if !plane.serves(&Kind::generic()).await? {
         bail!("the server has no Terraform providers");
     }
     let word = import.type_name.split('_').next().unwrap_or(&import.type_name);
     let reference = plane.configuration(import.provider_secret.as_deref(), word, &import.namespace).await?;
-    let rest = import.type_name.split_once('_').map_or(word, |(_, rest)| rest);
-    let usual = object_name([rest, &import.words()]);
-    let name = import.name.clone().unwrap_or(usual);
-    let (by, which) = import.annotation();
-    let probe = json!({
-        "apiVersion": generic.api_version(), "kind": generic.kind,
-        "metadata": {
-            "generateName": "import-",
-            "annotations": {by: which, DELETION_POLICY: "retain"},
-        },
-        "spec": {
-            "provider": import.provider, "type": import.type_name, "resource": {},
-            "providerRef": {"name": reference},
-        },
-    });
-    let collection = generic.collection(&import.namespace);
-    let probe = plane.send(Method::POST, &collection, &probe).await?;
-    let path = format!("{collection}/{}", probe["metadata"]["name"].as_str().unwrap_or_default());
-    let filled = Box::pin(plane.until(&path, import.timeout, is_current)).await;
-    // Whatever came of it, it goes, and the resource stays.
-    plane.delete(&path).await?;
-    let mut filled = filled?;
-    let mut resource = filled["spec"]["resource"].take();
-    // By an identity the provider says which id it has, if it has one.
-    let found = filled["spec"]["state"]["id"].take();
-    let id = import.id.clone().map_or(found, Value::from);
-    if !id.is_null() {
-        resource["id"] = id;
+    if import.listing.is_wanted() {
+        return Box::pin(listing::run(&plane, &import, &reference)).await;
     }
-    let manifest = manifest(&import, &name, &reference, resource);
-    super::super::list::print(&format!("{}---\n", wire::yaml::encode(&manifest)))
+    super::super::list::print(&import.manifest(&plane, &reference, &import.existing()).await?)
 }
 
-fn manifest(import: &ImportResource, name: &str, reference: &str, resource: Value) -> Value {
-    let (by, which) = import.annotation();
-    let mut spec = json!({"resource": resource, "providerRef": {"name": reference}});
-    let kind = match import.generic {
-        true => {
-            spec["provider"] = json!(import.provider);
-            spec["type"] = json!(import.type_name);
-            Kind::generic()
+impl ImportResource {
+    /// The one that is named.
+    fn existing(&self) -> Existing {
+        let (by, which) = match (&self.identity, &self.id) {
+            (Some(identity), _) => (IMPORT_IDENTITY, identity.clone()),
+            (None, id) => (IMPORT_ID, id.clone().unwrap_or_default()),
+        };
+        let identity = self.identity.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        let rest = self.type_name.split_once('_').map_or(self.type_name.as_str(), |(_, rest)| rest);
+        let known_by = self.id.clone().unwrap_or_else(|| words(&identity.unwrap_or_default()));
+        let name = self.name.clone().unwrap_or_else(|| object_name([rest, &known_by]));
+        Existing { by, which, id: self.id.clone(), name }
+    }
+
+    /// What the object is of.
+    pub(super) fn kind(&self) -> Kind {
+        if self.generic { Kind::generic() } else { Kind::of_type(&self.type_name) }
+    }
+
+    /// The manifest that takes a resource over as it is.
+    pub(super) async fn manifest(
+        &self,
+        plane: &Plane,
+        reference: &str,
+        existing: &Existing,
+    ) -> anyhow::Result<String> {
+        let Existing { by, which, id, name } = existing;
+        let generic = Kind::generic();
+        let probe = json!({
+            "apiVersion": generic.api_version(), "kind": generic.kind,
+            "metadata": {
+                "generateName": "import-",
+                "annotations": {*by: which, DELETION_POLICY: "retain"},
+            },
+            "spec": {
+                "provider": self.provider, "type": self.type_name, "resource": {},
+                "providerRef": {"name": reference},
+            },
+        });
+        let collection = generic.collection(&self.namespace);
+        let probe = plane.send(Method::POST, &collection, &probe).await?;
+        let path = format!("{collection}/{}", probe["metadata"]["name"].as_str().unwrap_or_default());
+        let filled = Box::pin(plane.until(&path, self.timeout, is_current)).await;
+        // Whatever came of it, it goes, and the resource stays.
+        plane.delete(&path).await?;
+        let mut filled = filled?;
+        let mut resource = filled["spec"]["resource"].take();
+        // By an identity the provider says which id it has, if it has one.
+        let found = filled["spec"]["state"]["id"].take();
+        let id = id.clone().map_or(found, Value::from);
+        if !id.is_null() {
+            resource["id"] = id;
         }
-        false => Kind::of_type(&import.type_name),
-    };
-    json!({
-        "apiVersion": kind.api_version(), "kind": kind.kind,
-        "metadata": {
-            "name": name, "namespace": import.namespace, "annotations": {by: which},
-        },
-        "spec": spec,
-    })
+        let mut spec = json!({"resource": resource, "providerRef": {"name": reference}});
+        let kind = self.kind();
+        if kind.is_generic() {
+            spec["provider"] = json!(self.provider);
+            spec["type"] = json!(self.type_name);
+        }
+        let manifest = json!({
+            "apiVersion": kind.api_version(), "kind": kind.kind,
+            "metadata": {"name": name, "namespace": self.namespace, "annotations": {*by: which}},
+            "spec": spec,
+        });
+        Ok(format!("{}---\n", wire::yaml::encode(&manifest)))
+    }
 }
