@@ -1,13 +1,15 @@
 //! What exists in a cloud and is nobody's object: found, and taken over all at once.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
-use end_to_end::{ControlPlane, binary};
+use end_to_end::{ControlPlane, Server, binary};
 use serde_json::{Value, json};
 
-use super::states::with_shelf;
-use super::{eventually, good, object};
+use super::aws::Operator;
+use super::states::{shelf, with_shelf};
+use super::{eventually, exists, good, object};
 
 const THINGS: &str = "things.thing.shelf.kubeform.com";
 const QUERIES: &str = "queries.terraform.hangar.dev";
@@ -47,14 +49,18 @@ fn leave_behind(plane: &ControlPlane) {
     }
 }
 
+fn asked(things: &Path, method: &str) -> usize {
+    let calls = std::fs::read_to_string(things.join("calls")).unwrap_or_default();
+    calls.lines().filter(|call| *call == method).count()
+}
+
 /// What is on the shelf, and how often it was changed.
 fn on_shelf(things: &Path) -> (Vec<String>, usize) {
     let files = std::fs::read_dir(things).unwrap().flatten().map(|one| one.path());
     let files = files.filter(|path| path.extension().is_some_and(|end| end == "json"));
     let mut all: Vec<String> = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
     all.sort();
-    let calls = std::fs::read_to_string(things.join("calls")).unwrap();
-    (all, calls.lines().filter(|call| *call == "ApplyResourceChange").count())
+    (all, asked(things, "ApplyResourceChange"))
 }
 
 #[test]
@@ -126,4 +132,56 @@ fn found_and_taken_over() {
     assert_eq!(good(&plane, &["get", QUERIES, "-o", "name"], ""), "query.terraform.hangar.dev/mine\n");
     let probes = || good(&plane, &["get", "resources.terraform.hangar.dev", "-o", "name"], "");
     eventually("the end of the probes", || probes().is_empty().then_some(()));
+}
+
+/// The cluster is a control plane of a server that knows nothing of Terraform.
+#[test]
+fn on_a_cluster_that_is_there_already() {
+    let server = Server::start();
+    let cluster = ControlPlane::create(&server, "cluster");
+    let (plugins, things) = (server.dir().join("plugins"), server.dir().join("things"));
+    for directory in [&plugins, &things] {
+        std::fs::create_dir(directory).unwrap();
+    }
+    shelf(&plugins);
+    let operator = Command::new(binary())
+        .arg("operator")
+        .arg("--kubeconfig")
+        .arg(&cluster.kubeconfig)
+        .arg("--clouds-only")
+        .arg("--terraform-plugin-dir")
+        .arg(&plugins)
+        .stderr(Stdio::null())
+        .spawn();
+    let _operator = Operator(operator.unwrap());
+    eventually("its kinds", || exists(&cluster, "crd", QUERIES).then_some(()));
+    good(&cluster, &["wait", "--for=condition=Established", &format!("crd/{QUERIES}")], "");
+    let provider = format!("--from-literal=provider={}", json!({"directory": things}));
+    good(&cluster, &["create", "secret", "generic", "shelf", &provider], "");
+    let of_shelf = |kind: &str, name: &str, own: Value| {
+        let mut spec = json!({"provider": "shelf", "type": "shelf_thing", "providerRef": {"name": "shelf"}});
+        spec.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        json!({
+            "apiVersion": "terraform.hangar.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec,
+        })
+        .to_string()
+    };
+    good(
+        &cluster,
+        &["apply", "-f", "-"],
+        &of_shelf("Resource", "kept", json!({"resource": {"name": "ant"}})),
+    );
+    current(&cluster, "resources.terraform.hangar.dev", "kept");
+    // Nobody is there to refuse what the provider would not take: it is told.
+    good(&cluster, &["apply", "-f", "-"], &of_shelf("Query", "all", json!({"config": {"prefix": "a"}})));
+    eventually("the reason", || {
+        let told = object(&cluster, QUERIES, "all")["status"].to_string();
+        told.contains("the provider has no such field (spec.config.prefix)").then_some(())
+    });
+    good(&cluster, &["replace", "-f", "-"], &of_shelf("Query", "all", json!({})));
+    let expected = json!([{"name": "the thing ant", "identity": {"name": "ant"}, "object": "Resource/kept"}]);
+    assert_eq!(current(&cluster, QUERIES, "all")["status"]["found"], expected);
+    // Asked once, although the operator sees its own writes.
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(asked(&things, "ListResource"), 1);
 }

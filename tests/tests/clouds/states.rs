@@ -92,15 +92,20 @@ fn in_a_bucket() {
     assert_eq!(kept().0, 404, "the state goes with the resource");
 }
 
-/// A server with the provider of things, which have identities.
-pub fn with_shelf() -> (Server, ControlPlane, PathBuf) {
+/// The provider of things, which have identities, as a program in a directory.
+pub fn shelf(directory: &Path) -> PathBuf {
     let shelf = binary().with_file_name("examples").join("shelf");
     assert!(shelf.exists(), "{} is not built: cargo build -p terraform --example shelf", shelf.display());
-    let scripts = tempfile::TempDir::new().unwrap();
-    let program = scripts.path().join("shelf");
+    let program = directory.join("terraform-provider-shelf");
     std::fs::write(&program, format!("#!/bin/sh\nIDENTITY=1 exec {}\n", shelf.display())).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    with_provider(&program, "shelf", "thing")
+    program
+}
+
+/// A server with it.
+pub fn with_shelf() -> (Server, ControlPlane, PathBuf) {
+    let scripts = tempfile::TempDir::new().unwrap();
+    with_provider(&shelf(scripts.path()), "shelf", "thing")
 }
 
 /// A resource that is there already, by its id or its identity: the manifest that is printed takes it over as it is.
