@@ -9,6 +9,7 @@ pub mod kinds;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use auth::user::{MASTERS, UserInfo};
@@ -16,7 +17,7 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use objects::{CompactString, Value as Json, meta};
 use provision::dialect::{Look, ReferencesState, Report, Verdict};
 use provision::policies::{PAUSED, RECONCILE};
-use provision::{Dependants, Dialect as _, Driver as _, Engine, Facts, Failure, Reader};
+use provision::{Dependants, Dialect as _, Driver as _, Engine, Facts, Reader};
 use quick_cache::sync::Cache;
 use runtime::{Change, Context, Controller, Error, Event, Key, Kinds, Next, Request, Triggers};
 use serde_json::json;
@@ -30,6 +31,8 @@ use kinds::{PLURAL, QUERIES, QUERY};
 
 /// Queries of remote control planes whose question is remembered. One that is forgotten is looked at once too often.
 const SEEN: usize = 4_096;
+/// Until those that wait for the same account may be fewer.
+const CROWDED: Duration = Duration::from_secs(10);
 
 pub struct Queries {
     /// At whose pace providers are asked.
@@ -120,11 +123,16 @@ impl Controller for Queries {
         if is_settled(&object) {
             return Ok(Next::Done);
         }
+        // A provider may take its time to find everything.
+        let behind = self.engine.driver().behind(&self.facts, &object);
+        if context.is_crowded(&behind) {
+            let message =
+                "many calls to the same account are still under way; this one waits for them".into();
+            return self.tell(context, &object, &Verdict::NotSynced { message, after: Some(CROWDED) }).await;
+        }
         let object = begin(context, object).await?;
         let reader = Reader::new(context, control_plane, Some((&self.dependants, key)));
         let asked = Box::pin(asking::ask(&self.engine, &reader, control_plane, &object));
-        // A provider may take its time to find everything.
-        let behind = self.engine.driver().behind(&self.facts, &object);
         match context.aside(&behind, asked).await {
             Ok(answer) => {
                 for warning in &answer.warnings {
@@ -133,16 +141,13 @@ impl Controller for Queries {
                 write(context, &object, answered(&object, answer, context.now)).await?;
                 Ok(Next::Done)
             }
-            Err(failure) => self.fail(context, &object, failure).await,
+            Err(failure) => self.tell(context, &object, &Verdict::Failed(failure)).await,
         }
     }
 }
 
 impl Queries {
-    async fn fail(&self, context: &Context, object: &Json, failure: Failure) -> Result<Next, Error> {
-        self.tell(context, object, &Verdict::Failed(failure)).await
-    }
-
+    /// Writes down how it went, and says when to look again.
     async fn tell(&self, context: &Context, object: &Json, verdict: &Verdict) -> Result<Next, Error> {
         let report = Report {
             facts: &self.facts,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use auth::Secret;
 use futures::StreamExt as _;
+use provision::Pace;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 use terraform::plugin::{Launch, Lease, Limits, Listing, PluginError, Told};
@@ -395,4 +396,36 @@ async fn nothing_secret_is_told() {
     assert_eq!(all["status"]["found"], expected);
     let status = all["status"].to_string();
     assert!(!status.contains("sesame") && !status.contains("of the thing"), "{status}");
+}
+
+/// More than there are workers.
+const MANY: usize = 140;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_that_hang_keep_nobody_else_waiting() {
+    let plane = plane_in(World::new()).await;
+    let elsewhere = TempDir::new().unwrap();
+    plane.secret("elsewhere", "provider", json!({"directory": elsewhere.path()})).await;
+    plane.world.fault("ListResource: hang");
+    for number in 0..MANY {
+        plane.create(QUERIES, query(&format!("sick-{number}"), json!({}))).await;
+    }
+    let last = format!("sick-{}", MANY - 1);
+    plane.until(QUERIES, &last, |query| message(query.unwrap(), "Ready").contains("many calls")).await;
+    plane.create(QUERIES, query("well", json!({"providerRef": {"name": "elsewhere"}}))).await;
+    plane.current(QUERIES, "well").await;
+    assert!(plane.asked("ListResource") < MANY, "those that were too many have not begun");
+}
+
+/// A list is a call that the account bears, or not yet.
+#[tokio::test]
+async fn queries_are_asked_at_the_pace_of_the_account() {
+    let mut plane = plane_in(World::new()).await;
+    plane.pace = Pace { per_second: 0.0001, burst: 1.0 };
+    plane.restart().await;
+    plane.create(QUERIES, query("first", json!({}))).await;
+    plane.current(QUERIES, "first").await;
+    plane.create(QUERIES, query("second", json!({}))).await;
+    plane.failed(QUERIES, "second", "ListResource waits: too many calls to this account already").await;
+    assert_eq!(plane.asked("ListResource"), 1);
 }
