@@ -6,6 +6,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use terraform::module::kinds::MODULES;
 use terraform::plugin::Launch;
+use terraform::queries::kinds::QUERIES;
 
 use super::frameworks::tool;
 use super::plane::*;
@@ -98,4 +99,47 @@ async fn a_secret_note_of_a_secret() {
         .await;
     plane.delete(NOTES, "n").await;
     plane.gone(NOTES, "n").await;
+}
+
+/// What exists is listed, and taken over by the identity that it is listed with.
+#[tokio::test]
+async fn notes_that_exist() {
+    let plane = plane().await;
+    plane.secret("word", "resource", json!({"secret_value": "word"})).await;
+    let note = |object: &str, name: &str, annotations: Json| {
+        json!({
+            "apiVersion": "secret.pyvider.kubeform.com/v1alpha1", "kind": "Note",
+            "metadata": {"name": object, "annotations": annotations},
+            "spec": {"resource": {"name": name}, "secretRef": {"name": "word"}},
+        })
+    };
+    for name in ["left", "owned", "other"] {
+        plane.create(NOTES, note(name, name, json!({"hangar.dev/deletion-policy": "retain"}))).await;
+        plane.current(NOTES, name).await;
+    }
+    plane.delete(NOTES, "left").await;
+    plane.gone(NOTES, "left").await;
+    let query = json!({
+        "apiVersion": "terraform.hangar.dev/v1alpha1", "kind": "Query", "metadata": {"name": "notes"},
+        "spec": {"provider": "pyvider", "type": "pyvider_secret_note"},
+    });
+    plane.create(QUERIES, query).await;
+    let found = plane.current(QUERIES, "notes").await["status"]["found"].take();
+    assert_eq!(
+        found,
+        json!([
+            {"name": "left", "identity": {"name": "left"}},
+            {"name": "other", "identity": {"name": "other"}, "object": "Note/other"},
+            {"name": "owned", "identity": {"name": "owned"}, "object": "Note/owned"},
+        ])
+    );
+    plane.patch(QUERIES, "notes", json!({"spec": {"config": {"namePrefix": "le"}}})).await;
+    let found = plane.current(QUERIES, "notes").await["status"]["found"].take();
+    assert_eq!(found, json!([{"name": "left", "identity": {"name": "left"}}]));
+    plane.patch(QUERIES, "notes", json!({"spec": {"config": {"namePrefix": " "}}})).await;
+    plane.failed(QUERIES, "notes", "name_prefix must not be empty").await;
+    let taken = json!({"hangar.dev/import-identity": found[0]["identity"].to_string()});
+    plane.create(NOTES, note("taken", "left", taken)).await;
+    let taken = plane.current(NOTES, "taken").await;
+    assert_eq!(taken["spec"]["state"]["digest"], digest("word"));
 }
