@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use prost::Message;
 
+use crate::change;
 use crate::protocol::Version;
 use crate::protocol::messages::{self, Attribute5, Attribute6};
-use crate::value::{Type, TypeError};
+use crate::value::{Type, TypeError, Value};
 
 /// How deep blocks may be nested.
 const DEEPEST: usize = 64;
@@ -20,6 +21,7 @@ pub struct Schema {
     pub version: i64,
     pub block: Block,
     ty: Type,
+    has_write_only: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -104,13 +106,22 @@ impl Schema {
     }
 
     pub fn new(version: i64, block: Block) -> Schema {
-        let ty = block.implied_type();
-        Schema { version, block, ty }
+        let (ty, has_write_only) = (block.implied_type(), block.has_write_only());
+        Schema { version, block, ty, has_write_only }
     }
 
     /// What a provider that takes no configuration has.
     pub fn empty() -> Schema {
         Schema::new(0, Block::default())
+    }
+
+    /// A value as it may be kept: what is only written is in none, whatever a provider says.
+    pub fn kept(&self, value: Value) -> Value {
+        if !self.has_write_only {
+            return value;
+        }
+        let null = |member: &Member, value| if member.write_only { Value::Null } else { value };
+        change::rewrite(&self.block, value, &null)
     }
 
     /// The type of values of this schema.
@@ -120,6 +131,13 @@ impl Schema {
 }
 
 impl Block {
+    fn has_write_only(&self) -> bool {
+        self.members.values().any(|member| {
+            let inside = |nested: &Nested| nested.block.has_write_only();
+            member.write_only || matches!(&member.shape, Shape::Nested(nested) if inside(nested))
+        })
+    }
+
     fn decode(block: messages::Block, version: Version, depth: usize) -> Result<Block, SchemaError> {
         let depth = depth.checked_sub(1).ok_or(SchemaError::TooDeep)?;
         let mut members = BTreeMap::new();

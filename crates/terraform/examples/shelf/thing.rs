@@ -396,6 +396,9 @@ fn apply(things: &Things, request: wire::ApplyRequest, ty: &Type, fault: Option<
     if !prior.is_null() && fault == Some("partial") {
         fields.insert("size".into(), prior.field("size").clone());
     }
+    if fault == Some("tells") {
+        fields.insert("secret_wo".into(), config.field("secret_wo").clone());
+    }
     if fault == Some("other-size") {
         fields.insert("size".into(), Value::number(1));
     }

@@ -14,6 +14,7 @@ use super::{Launch, Limits, PluginError};
 use crate::diagnostic::{Diagnostics, Path};
 use crate::protocol::messages::{self as wire, ClientCapabilities, DynamicValue, Empty, IdentityData};
 use crate::protocol::{Call, Version};
+use crate::schema::Schema;
 
 use crate::value::{Type, Value};
 
@@ -138,7 +139,7 @@ impl Provider {
             wire::UpgradeRequest { type_name: type_name.into(), version, raw_state: Some(raw(json)) };
         let answer: wire::UpgradeResponse = self.ask(Call::UpgradeResourceState, question).await?;
         let warnings = Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
-        let answer = decode(answer.upgraded_state, schema.ty(), Call::UpgradeResourceState)?;
+        let answer = decode_kept(answer.upgraded_state, &schema, Call::UpgradeResourceState)?;
         Ok(Told { answer, warnings })
     }
 
@@ -173,7 +174,7 @@ impl Provider {
         let answer: wire::ReadResponse = self.ask(call, question).await?;
         let warnings = Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
         unless_deferred(call, answer.deferred)?;
-        let value = decode(answer.new_state, schema.ty(), call)?;
+        let value = decode_kept(answer.new_state, &schema, call)?;
         let identity = self.decode_identity(type_name, answer.new_identity, call)?;
         let answer = known(value, answer.private, identity, call)?;
         Ok(Told { answer, warnings })
@@ -204,7 +205,7 @@ impl Provider {
         let warnings = Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
         unless_deferred(call, answer.deferred)?;
         Ok(Planned {
-            state: decode(answer.planned_state, ty, call)?,
+            state: decode_kept(answer.planned_state, &schema, call)?,
             private: answer.planned_private,
             identity: self.decode_identity(type_name, answer.planned_identity, call)?,
             replace: answer.requires_replace.into_iter().map(Path::decode).collect(),
@@ -237,7 +238,7 @@ impl Provider {
         let time = time.unwrap_or(self.caller().limits().change);
         let answer: wire::ApplyResponse = self.caller().unary(call, question, time).await?;
         let diagnostics = Diagnostics::decode(answer.diagnostics);
-        let value = decode(answer.new_state, ty, call)?;
+        let value = decode_kept(answer.new_state, &schema, call)?;
         let identity = self.decode_identity(type_name, answer.new_identity, call)?;
         let state = if value.known() || !diagnostics.has_errors() {
             known(value, answer.private, identity, call)?
@@ -268,7 +269,7 @@ impl Provider {
         let mut found = Vec::new();
         for imported in answer.imported_resources {
             let schema = self.catalogue.resource(&imported.type_name)?;
-            let value = decode(imported.state, schema.ty(), call)?;
+            let value = decode_kept(imported.state, &schema, call)?;
             let identity = self.decode_identity(&imported.type_name, imported.identity, call)?;
             if let Some(state) = known(value, imported.private, identity, call)? {
                 found.push(Imported { type_name: imported.type_name, state });
@@ -297,7 +298,7 @@ impl Provider {
         let call = Call::MoveResourceState;
         let answer: wire::MoveResponse = self.ask(call, question).await?;
         let warnings = Diagnostics::decode(answer.diagnostics).check().map_err(PluginError::Refused)?;
-        let value = decode(answer.target_state, schema.ty(), call)?;
+        let value = decode_kept(answer.target_state, &schema, call)?;
         let identity = self.decode_identity(type_name, answer.target_identity, call)?;
         let answer = known(value, answer.target_private, identity, call)?;
         Ok(Told { answer, warnings })
@@ -399,6 +400,11 @@ pub(super) fn decode(value: Option<DynamicValue>, ty: &Type, call: Call) -> Resu
         Value::from_msgpack(&value.msgpack, ty)
     };
     decoded.map_err(|error| PluginError::Nonsense { call: call.name(), reason: error.to_string() })
+}
+
+/// The same of what is a state, or will be one.
+fn decode_kept(value: Option<DynamicValue>, schema: &Schema, call: Call) -> Result<Value, PluginError> {
+    decode(value, schema.ty(), call).map(|value| schema.kept(value))
 }
 
 /// A state has no unknowns.

@@ -99,6 +99,10 @@ async fn what_is_written_only_is_not_kept() {
     let planned = lease.plan(THING, &State::none(), &proposed, &config).await.unwrap();
     let state = lease.apply(THING, &State::none(), &planned, &config, None).await.unwrap().state.unwrap();
     assert!(state.value.field("secret_wo").is_null());
+    // Not even by a provider that tells it.
+    world.fault("ApplyResourceChange: tells");
+    let told = lease.apply(THING, &State::none(), &planned, &config, None).await.unwrap().state.unwrap();
+    assert!(told.value.field("secret_wo").is_null());
     let id = state.value.field("id").as_str().unwrap();
     assert_eq!(std::fs::read_to_string(world.cloud.path().join(format!("{id}.wo"))).unwrap(), "once");
 }
