@@ -51,6 +51,9 @@ pub struct Resource {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Instance {
+    /// Not in state files, where the resource says it: of one that is to be taken over by an object of another type.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub type_name: Option<String>,
     /// A number or a text, of `count` and `for_each`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_key: Option<serde_json::Value>,

@@ -329,6 +329,8 @@ impl Terraform {
         let kept = Kept { creating: None, sought: None, made_by, resource, inconsistent, ..before.clone() };
         if kept != *before || Self::is_to_be_moved(subject) {
             self.keep(subject, &kept).await?;
+        } else {
+            self.recognize(subject, &kept).await?;
         }
         telling::secrets(subject, state, secrets).await?;
         Ok(kept)

@@ -69,6 +69,8 @@ pub struct Kept {
     pub outputs: BTreeSet<String>,
     /// What the provider did otherwise than it had planned, as long as the resource is as it left it.
     pub inconsistent: Option<String>,
+    /// Of the state in the backend, once it is known to be this object's.
+    pub lineage: Option<String>,
 }
 
 impl Kept {

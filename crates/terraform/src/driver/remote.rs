@@ -69,14 +69,21 @@ impl Terraform {
         let Some(bytes) = remote.backend.read(&access(subject)).await? else { return Ok(kept) };
         let found = StateFile::parse(&bytes).map_err(unusable)?;
         let (type_name, name) = own(subject);
-        if let Some(other) = found.resources.iter().find(|one| one.r#type != type_name || one.name != name) {
+        // What this object wrote is its own, also before it got another type.
+        let known = [&kept.lineage, &kept.made_by, &kept.creating];
+        let is_own = known.into_iter().flatten().any(|lineage| *lineage == found.lineage);
+        let other = |one: &&Resource| one.name != name || (one.r#type != type_name && !is_own);
+        if let Some(other) = found.resources.iter().find(other) {
             let message = format!("it is of {}.{} and not of {type_name}.{name}", other.r#type, other.name);
             return Err(unusable(message));
         }
-        let instances = || found.resources.iter().flat_map(|one| &one.instances);
-        let one = |instance: Option<&Instance>| instance.and_then(|one| kept_of(&type_name, one));
-        kept.resource = one(instances().find(|instance| instance.deposed.is_none()));
-        kept.deposed = one(instances().find(|instance| instance.deposed.is_some()));
+        let one = |deposed: bool| {
+            found.resources.iter().find_map(|one| {
+                let instance = one.instances.iter().find(|one| one.deposed.is_some() == deposed);
+                kept_of(&one.r#type, instance?)
+            })
+        };
+        (kept.resource, kept.deposed) = (one(false), one(true));
         if kept.creating.as_deref() == Some(&found.lineage) {
             kept.made_by = kept.creating.take();
         }
@@ -95,10 +102,20 @@ impl Terraform {
         let Some(remote) = &subject.connection.remote else {
             return place.save(client, &self.seal, kept).await;
         };
-        let written = self.locked(subject, Self::keep_remote(subject, remote, kept)).await;
-        written?;
-        let journal = Kept { resource: None, deposed: None, ..kept.clone() };
-        place.save(client, &self.seal, &journal).await
+        self.locked(subject, Self::keep_remote(subject, remote, kept)).await?;
+        place.save(client, &self.seal, &journal(remote, kept)).await
+    }
+
+    /// Writes down that the state in the backend is the object's, if that is not known yet.
+    pub(super) async fn recognize(&self, subject: &Looking<'_>, kept: &Kept) -> Result<(), Failure> {
+        let (Some(client), Some(remote)) = (subject.client, &subject.connection.remote) else {
+            return Ok(());
+        };
+        let journal = journal(remote, kept);
+        if journal.lineage == kept.lineage {
+            return Ok(());
+        }
+        Self::place(subject).save(client, &self.seal, &journal).await
     }
 
     async fn keep_remote(subject: &Looking<'_>, remote: &Remote, kept: &Kept) -> Result<(), Failure> {
@@ -171,6 +188,12 @@ impl Terraform {
     }
 }
 
+/// What stands beside the object while its state lies in a backend.
+fn journal(remote: &Remote, kept: &Kept) -> Kept {
+    let lineage = remote.mark.lock().as_ref().map(|mark| mark.lineage.clone());
+    Kept { resource: None, deposed: None, lineage, ..kept.clone() }
+}
+
 /// Of a backend that knows no locks.
 struct Unlocked;
 
@@ -220,6 +243,7 @@ fn raw(text: &str) -> Result<Box<RawValue>, Failure> {
 
 fn instance_of(resource: &KeptResource, deposed: Option<&str>) -> Result<Instance, Failure> {
     Ok(Instance {
+        type_name: None,
         index_key: None,
         status: resource.tainted.then(|| TAINTED.to_owned()),
         deposed: deposed.map(str::to_owned),
@@ -232,11 +256,11 @@ fn instance_of(resource: &KeptResource, deposed: Option<&str>) -> Result<Instanc
     })
 }
 
-/// What is kept of an instance of a state file; none if it has no attributes.
+/// What is kept of an instance of a state file, of this type unless it says otherwise; none if it has no attributes.
 pub(super) fn kept_of(type_name: &str, instance: &Instance) -> Option<KeptResource> {
     let private = instance.private.clone().unwrap_or_default();
     Some(KeptResource {
-        type_name: type_name.to_owned(),
+        type_name: instance.type_name.clone().unwrap_or_else(|| type_name.to_owned()),
         schema_version: instance.schema_version,
         attributes: instance.attributes.as_ref()?.get().to_owned(),
         // What is not base64 was not written by Terraform.

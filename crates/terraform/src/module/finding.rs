@@ -26,7 +26,7 @@ pub(super) struct Ground {
     module: Json,
     spec: Spec,
     definition: Definition,
-    tree: Tree,
+    pub tree: Tree,
     graph: Graph,
     given: Inputs,
     providers: Providers,

@@ -13,6 +13,7 @@ use super::children::{self, SECRET_KEY};
 use super::course::{self, Course, There};
 use super::finding::Ground;
 use super::kinds::FINALIZER;
+use super::moving;
 use super::planning::Overlay;
 use super::problem::Problem;
 use super::view::{Child, View};
@@ -80,8 +81,7 @@ impl Pass<'_> {
         for Step { address, name, secret, imports, change } in steps {
             if let Some(import) = left.get(&address).filter(|_| imports) {
                 let owner = crate::driver::owner(&self.view.object, false);
-                let import = serde_json::to_value(import).map_err(Error::failed)?;
-                self.keep_secret(&children::import_name(&name), IMPORT_KEY, &import, owner).await?;
+                self.keep_secret(&children::import_name(&name), IMPORT_KEY, import, owner).await?;
             }
             if let Some((secret, owner)) = secret {
                 let secret_name = children::secret_name(&name);
@@ -100,7 +100,7 @@ impl Pass<'_> {
     /// What is to be done, without doing any of it.
     pub(super) async fn foresee(&self) -> Result<Foreseen, Stop> {
         let ground = self.view.ground().await?;
-        let left = self.view.left_behind().await?;
+        let left = moving::settled(&ground.tree, self.view.left_behind().await?);
         let found = self.view.find(&ground).await?;
         self.configure(&ground, &found.course.providers).await?;
         let mut steps = Vec::new();

@@ -36,7 +36,8 @@ pub fn open(name: &str, sealed: &str, key: &str) -> Result<BTreeMap<String, Inst
             "" => String::new(),
             path => format!("{path}."),
         };
-        for instance in resource.instances {
+        for mut instance in resource.instances {
+            instance.type_name = Some(resource.r#type.clone());
             let which = match &instance.index_key {
                 None => Which::Only,
                 Some(key) => match key.as_u64().and_then(|at| usize::try_from(at).ok()) {

@@ -9,6 +9,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParam
 use objects::{Value as Json, meta};
 use provision::Failure;
 use runtime::Error;
+use serde::Serialize;
 use serde_json::json;
 
 use super::course::Course;
@@ -87,13 +88,15 @@ impl Pass<'_> {
         &self,
         name: &str,
         key: &str,
-        value: &Json,
+        value: &(impl Serialize + Sync),
         owner: Json,
     ) -> Result<(), Stop> {
+        // Not by way of a value: numbers of a state must not be rounded.
+        let value = serde_json::to_string(value).map_err(Error::failed)?;
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": name, "ownerReferences": [owner]},
-            "data": {key: STANDARD.encode(value.to_string())},
+            "data": {key: STANDARD.encode(value)},
         });
         let parameters = PatchParams::apply(MANAGER).force();
         written(name, self.secrets_api().patch(name, &parameters, &Patch::Apply(&secret)).await).map(drop)

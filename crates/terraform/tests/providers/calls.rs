@@ -4,6 +4,8 @@ use std::io::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use crypto_secretbox::XSalsa20Poly1305;
+use crypto_secretbox::aead::{Aead as _, KeyInit as _};
 use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
 use terraform::module::kinds::MODULES;
@@ -206,12 +208,32 @@ async fn what_must_not_be_destroyed() {
     plane.current(MODULES, "shop").await;
 }
 
+/// A state as Kubeform's controller of modules keeps it: `resources` of the module `shop`.
+pub fn sealed(resources: &[Json], key: &[u8; 32]) -> String {
+    let state = json!({
+        "version": 4, "terraform_version": "1.0.0", "serial": 3, "lineage": "l", "outputs": {}, "resources": resources,
+    });
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), Default::default());
+    packed.write_all(state.to_string().as_bytes()).unwrap();
+    let nonce = [9_u8; 24];
+    let cipher = XSalsa20Poly1305::new(key.into());
+    let sealed = cipher.encrypt(&nonce.into(), packed.finish().unwrap().as_slice()).unwrap();
+    String::from_utf8(base91::slice_encode(&[&nonce[..], &sealed].concat())).unwrap()
+}
+
+/// One of those resources, with an instance for each key.
+pub fn left(name: &str, instances: impl IntoIterator<Item = (Json, Json)>) -> Json {
+    let instance = |(key, thing): (Json, Json)| json!({"index_key": key, "schema_version": 1, "attributes": thing, "private": STANDARD.encode("x")});
+    json!({
+        "module": "module.shop", "mode": "managed", "type": "shelf_thing", "name": name,
+        "provider": "provider[\"registry.terraform.io/test/shelf\"]",
+        "instances": instances.into_iter().map(instance).collect::<Vec<_>>(),
+    })
+}
+
 /// A module that Kubeform's controller made, with what it wrote into `spec.state`.
 #[tokio::test]
 async fn what_kubeform_left_is_taken_over() {
-    use crypto_secretbox::XSalsa20Poly1305;
-    use crypto_secretbox::aead::{Aead as _, KeyInit as _};
-
     let plane = Plane::new().await;
     plane.provider_secret().await;
     // What is there, made by somebody else.
@@ -238,26 +260,11 @@ async fn what_kubeform_left_is_taken_over() {
     let before = plane.world.things();
     assert_eq!(before.len(), 2);
     // As Kubeform keeps it.
-    let instance = |thing: &Json| json!({"index_key": thing["name"], "schema_version": 1, "attributes": thing, "private": STANDARD.encode("x")});
-    let state = |things: &[Json]| {
-        let resource = json!({
-            "module": "module.shop", "mode": "managed", "type": "shelf_thing", "name": "it", "each": "map",
-            "provider": "provider[\"registry.terraform.io/test/shelf\"]",
-            "instances": things.iter().map(instance).collect::<Vec<_>>(),
-        });
-        json!({"version": 4, "terraform_version": "1.0.0", "serial": 3, "lineage": "l", "outputs": {}, "resources": [resource]})
-    };
-    let (key, nonce) = ([7_u8; 32], [9_u8; 24]);
-    let sealed = |state: Json| {
-        let mut packed = flate2::write::GzEncoder::new(Vec::new(), Default::default());
-        packed.write_all(state.to_string().as_bytes()).unwrap();
-        let cipher = XSalsa20Poly1305::new(&key.into());
-        let sealed = cipher.encrypt(&nonce.into(), packed.finish().unwrap().as_slice()).unwrap();
-        String::from_utf8(base91::slice_encode(&[&nonce[..], &sealed].concat())).unwrap()
-    };
+    let key = [7_u8; 32];
+    let state = left("it", before.iter().map(|thing| (thing["name"].clone(), thing.clone())));
     let mut object = of_config_map();
     object["metadata"]["finalizers"] = json!(["kfc.io"]);
-    object["spec"]["state"] = json!(sealed(state(&before)));
+    object["spec"]["state"] = json!(sealed(&[state], &key));
     // Nothing may be made, changed or deleted from here on.
     plane.world.fault("ApplyResourceChange: die");
     plane.create(MODULES, object).await;

@@ -1,9 +1,12 @@
 //! Resources that get another address in their module, or another type: they stay what they are.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
 use terraform::module::kinds::MODULES;
 use terraform::plugin::Launch;
 
+use super::calls::{left, sealed};
 use super::plane::*;
 use super::world::*;
 
@@ -133,4 +136,104 @@ async fn an_object_of_another_type() {
     plane.patch(RESOURCES, "one", json!({"spec": {"type": "shelf_kind1_thing"}})).await;
     plane.current(RESOURCES, "one").await;
     assert_eq!(things(&plane), before);
+}
+
+/// The same of an object whose state lies in a backend; only what it wrote itself is taken for its own there.
+#[tokio::test]
+async fn a_state_in_a_backend() {
+    let plane = plane().await;
+    plane.secret("backend", "kubernetes", json!({"secret_suffix": "state"})).await;
+    let object = |kind: &str, name: &str, type_name: &str| {
+        let mut spec = json!({
+            "resource": {"name": "one"}, "providerRef": {"name": "shelf"}, "backendRef": {"name": "backend"},
+        });
+        if kind == "Resource" {
+            (spec["provider"], spec["type"]) = (json!("shelf"), json!(type_name));
+        }
+        let group = if kind == "Resource" { "terraform.hangar.dev" } else { "kind1.shelf.kubeform.com" };
+        json!({"apiVersion": format!("{group}/v1alpha1"), "kind": kind, "metadata": {"name": name}, "spec": spec})
+    };
+    let lies_there = async || {
+        let secret = plane.get("secrets", "tfstate-default-state").await.unwrap();
+        let packed = STANDARD.decode(secret["data"]["tfstate"].as_str().unwrap()).unwrap();
+        let state: Json = serde_json::from_reader(flate2::read::GzDecoder::new(packed.as_slice())).unwrap();
+        (state["lineage"].clone(), state["resources"][0]["type"].clone())
+    };
+    plane.create(RESOURCES, object("Resource", "one", "shelf_thing")).await;
+    plane.current(RESOURCES, "one").await;
+    let (before, asked, (lineage, _)) = (things(&plane), plane.applies(), lies_there().await);
+    // Another object of that name, which never wrote it.
+    const KIND: &str = "things.kind1.shelf.kubeform.com";
+    plane.create(KIND, object("Thing", "one", "")).await;
+    plane.failed(KIND, "one", "it is of shelf_thing.one and not of shelf_kind1_thing.one").await;
+    plane.delete(KIND, "one").await;
+    plane.gone(KIND, "one").await;
+
+    plane.patch(RESOURCES, "one", json!({"spec": {"type": "shelf_kind1_thing"}})).await;
+    plane.current(RESOURCES, "one").await;
+    assert_eq!(lies_there().await, (lineage.clone(), json!("shelf_kind1_thing")));
+    plane.patch(RESOURCES, "one", json!({"spec": {"type": "shelf_thing"}})).await;
+    plane.failed(RESOURCES, "one", "this cannot be moved").await;
+    assert_eq!(lies_there().await, (lineage, json!("shelf_kind1_thing")));
+    plane.patch(RESOURCES, "one", json!({"spec": {"type": "shelf_kind1_thing"}})).await;
+    plane.current(RESOURCES, "one").await;
+    assert_eq!((things(&plane), plane.applies()), (before, asked));
+    plane.delete(RESOURCES, "one").await;
+    plane.gone(RESOURCES, "one").await;
+    assert!(plane.world.things().is_empty() && plane.get("secrets", "tfstate-default-state").await.is_none());
+}
+
+/// What Kubeform left is found under the address, and as the type, that it has by now.
+#[tokio::test]
+async fn what_kubeform_left_moves_too() {
+    let plane = plane().await;
+    for name in ["a", "b"] {
+        let mut object = thing(name, json!({"resource": {"name": name}}));
+        object["metadata"]["annotations"] = json!({"hangar.dev/deletion-policy": "retain"});
+        plane.create(THINGS, object).await;
+        plane.current(THINGS, name).await;
+        plane.delete(THINGS, name).await;
+        plane.gone(THINGS, name).await;
+    }
+    let before = things(&plane);
+    let [first, second] = before.as_slice() else { panic!("{before:?}") };
+    let key = [7_u8; 32];
+    let state = [left("old", [(json!("k"), first.clone())]), left("second", [(Json::Null, second.clone())])];
+    let text = [
+        "resource \"shelf_thing\" \"new\" {\n  for_each = toset([\"k\"])\n  name = \"a\"\n}\n",
+        "resource \"shelf_kind1_thing\" \"second\" {\n  name = \"b\"\n}\n",
+        &moved("shelf_thing.old", "shelf_thing.new"),
+        &moved("shelf_thing.second", "shelf_kind1_thing.second"),
+    ]
+    .concat();
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shop"}, "data": {"main.tf": text},
+    });
+    plane.create("configmaps", map).await;
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "kubeform"},
+        "stringData": {"secret-key": STANDARD.encode(key)},
+    });
+    plane.create("secrets", secret).await;
+    plane.world.fault("ApplyResourceChange: die");
+    let object = json!({
+        "apiVersion": "tf.kubeform.com/v1alpha1", "kind": "Module",
+        "metadata": {
+            "name": "shop", "finalizers": ["kfc.io"],
+            "annotations": {"terraform.hangar.dev/kubeform-key-from": "kubeform"},
+        },
+        "spec": {
+            "providerRef": {"name": "shelf"}, "moduleRef": {"configMap": {"name": "shop"}},
+            "state": sealed(&state, &key),
+        },
+    });
+    plane.create(MODULES, object).await;
+    settled_at(&plane, "shelf_thing.new[\"k\"]").await;
+    settled_at(&plane, "shelf_kind1_thing.second").await;
+    plane.until(MODULES, "shop", |object| object.unwrap()["spec"].get("state").is_none()).await;
+    assert_eq!(things(&plane), before, "nothing in the cloud was touched");
+    plane.world.fault("");
+    plane.delete(MODULES, "shop").await;
+    plane.gone(MODULES, "shop").await;
+    assert!(plane.world.things().is_empty());
 }
