@@ -3,9 +3,11 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use apiserver::{ApiServer, Body, Door};
+use http::header::CONNECTION;
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -22,7 +24,9 @@ use tower::ServiceExt;
 
 use crate::doors::{Destination, Doors};
 use crate::gathering::Gathering;
+use crate::lingering::Lingering;
 use crate::tls::{self, ServingCertificate, TlsError};
+use crate::unread::{self, Lent};
 
 /// A client that does not finish its handshake in this time is not coming.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -137,7 +141,7 @@ impl Connection {
         };
         let peer = Arc::new(Peer::of(&stream, self.remote));
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        let stream = Gathering::new(stream, http2);
+        let stream = Gathering::new(Lingering::new(stream, peer.cut.clone()), http2);
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
         builder
@@ -175,6 +179,8 @@ struct Peer {
     server_name: Option<String>,
     certificates: Arc<Vec<Vec<u8>>>,
     remote: SocketAddr,
+    /// The connection ends, and not all that was sent on it was read.
+    cut: Arc<AtomicBool>,
 }
 
 impl Peer {
@@ -185,16 +191,19 @@ impl Peer {
             server_name: session.server_name().map(str::to_owned),
             certificates: Arc::new(certificates.iter().map(|der| der.as_ref().to_vec()).collect()),
             remote,
+            cut: Arc::default(),
         }
     }
 }
 
-async fn answer(
-    server: ApiServer,
-    doors: &Doors,
-    peer: &Peer,
-    mut request: Request<Incoming>,
-) -> Response<Body> {
+async fn answer(server: ApiServer, doors: &Doors, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
+    let (request, rest) = unread::lend(request);
+    let response = rest.settle(judged(server, doors, peer, request).await).await;
+    peer.cut.fetch_or(response.headers().contains_key(CONNECTION), Ordering::Relaxed);
+    response
+}
+
+async fn judged(server: ApiServer, doors: &Doors, peer: &Peer, mut request: Request<Lent>) -> Response<Body> {
     let uri = request.uri();
     let host = uri.host().or_else(|| request.headers().get(http::header::HOST)?.to_str().ok());
     let (name, prefix) = match doors.destination(peer.server_name.as_deref(), host, uri.path()) {

@@ -13,8 +13,10 @@
 mod connection;
 pub mod doors;
 mod gathering;
+mod lingering;
 pub mod relay;
 mod tls;
+mod unread;
 
 pub use connection::{ListenError, Listener, Options};
 pub use doors::Doors;

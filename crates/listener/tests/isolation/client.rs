@@ -121,6 +121,38 @@ impl Network {
         Answer { code, text }
     }
 
+    /// Several HTTP/1.1 requests on one connection that is to be kept, as long as the answers leave it open.
+    pub async fn kept(&self, door: &Door, credential: &Credential, requests: &[String]) -> Vec<Answer> {
+        let stream = self.connect(door.server_name.as_deref(), credential, b"http/1.1").await;
+        let (mut reading, mut writing) = tokio::io::split(stream);
+        let mut answers: Vec<Answer> = Vec::new();
+        for request in requests {
+            let write = writing.write_all(request.as_bytes());
+            let read = async {
+                let mut read = Vec::new();
+                loop {
+                    let text = String::from_utf8_lossy(&read).into_owned();
+                    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
+                    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                    if length.is_some_and(|length| length.parse() == Ok(body.len())) {
+                        break text;
+                    }
+                    assert!(reading.read_buf(&mut read).await.unwrap() > 0, "cut off: {text}");
+                }
+            };
+            let both = async { tokio::join!(write, read) };
+            let (written, text) = tokio::time::timeout(PATIENCE, both).await.expect("an answer in time");
+            written.expect("it was heard out");
+            let code = text.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+            let ended = text.contains("connection: close");
+            answers.push(Answer { code, text });
+            if ended {
+                break;
+            }
+        }
+        answers
+    }
+
     /// A request through a door, as a well-behaved client sends it.
     pub async fn ask(
         &self,

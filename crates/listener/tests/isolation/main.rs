@@ -137,6 +137,38 @@ async fn nobody_sees_nothing() {
     }
 }
 
+/// A request that is refused by its head has a body all the same: the connection goes on behind it, or says that it ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_body_is_no_next_request() {
+    let (world, [_, a, _]) = World::with_tenants().await;
+    let door = world.by_path("a");
+    let (host, prefix) = (&door.host, &door.prefix);
+    let put = |headers: &str, body: String| {
+        format!(
+            "PUT {prefix}{NOTE} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer x\r\n{headers}\r\n\r\n{body}"
+        )
+    };
+    let sized = |size: usize| put(&format!("Content-Length: {size}"), "x".repeat(size));
+    let chunked = |size: usize| {
+        put("Transfer-Encoding: chunked", format!("{size:x}\r\n{}\r\n0\r\n\r\n", "x".repeat(size)))
+    };
+    let waiting = put("Content-Length: 10\r\nExpect: 100-continue", String::new());
+    for (what, first, goes_on) in [
+        ("a short body", sized(100), true),
+        ("a body of some packets", sized(200 << 10), true),
+        ("a short body in pieces", chunked(100), true),
+        ("a long body", sized(4 << 20), false),
+        ("a long body in pieces", chunked(4 << 20), false),
+        ("a body that nobody asked for", waiting, false),
+    ] {
+        let requests = [first, sized(1)];
+        let answers = world.network.kept(&door, &Credential::nobody(), &requests).await;
+        let codes: Vec<u16> = answers.iter().map(|answer| answer.code).collect();
+        assert_eq!(codes, if goes_on { vec![401, 401] } else { vec![401] }, "{what}");
+    }
+    assert_untouched(&world, &a).await;
+}
+
 /// Paths that look as if they led from `a` to `b`. `{note}` is the path of the note.
 const PATHS: [&str; 46] = [
     "/control-planes/b{note}",
