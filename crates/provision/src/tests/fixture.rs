@@ -146,6 +146,10 @@ impl Fixture {
             fixture.create(definition).await;
         }
         fixture.start();
+        // What comes during the first sweep is found by it and told of as well, and so may be looked at twice.
+        fixture
+            .until("the first sweep is over", async |f| f.fleet.load().await.is_ok_and(|told| told.is_some()))
+            .await;
         fixture
     }
 
