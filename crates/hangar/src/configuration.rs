@@ -28,9 +28,6 @@ pub struct UpOptions {
     /// Where to write the kubeconfig of the hosting control plane [default: DATA_DIR/kubeconfig]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// What to store in: embedded, embedded:DIR, postgres://... or etcd://... [default: embedded]
-    #[arg(long, value_name = "STORE", env = "HANGAR_STORE", hide_env_values = true)]
-    pub store: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
     pub host: HostOptions,
@@ -44,6 +41,9 @@ pub struct UpOptions {
 #[derive(Args, Clone, Default, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostOptions {
+    /// What to store in: embedded, embedded:DIR, postgres://... or etcd://... [default: embedded]
+    #[arg(long, value_name = "STORE", env = "HANGAR_STORE", hide_env_values = true)]
+    pub store: Option<String>,
     /// Memory for copies of what is read from a database, in MiB; 0 is none [default: 256]
     #[arg(long, value_name = "MIB", env = "HANGAR_READ_CACHE")]
     pub read_cache: Option<usize>,
@@ -92,7 +92,6 @@ impl UpOptions {
             listen: self.listen.or(other.listen),
             domain: self.domain.or(other.domain),
             kubeconfig: self.kubeconfig.or(other.kubeconfig),
-            store: self.store.or(other.store),
             host: self.host.over(other.host),
             config: self.config.or(other.config),
         }
@@ -116,6 +115,7 @@ impl UpOptions {
 impl HostOptions {
     fn over(self, other: HostOptions) -> HostOptions {
         HostOptions {
+            store: self.store.or(other.store),
             read_cache: self.read_cache.or(other.read_cache),
             with_store: if self.with_store.is_empty() { other.with_store } else { self.with_store },
             log_level: self.log_level.or(other.log_level),
@@ -142,9 +142,15 @@ impl HostOptions {
         for path in paths.into_iter().flatten() {
             *path = absolute(path)?;
         }
+        let whole = |dir: &str| anyhow::Ok(format!("embedded:{}", absolute(Path::new(dir))?.display()));
+        if let Some(store) = &mut self.store
+            && let Some(dir) = store.strip_prefix("embedded:")
+        {
+            *store = whole(dir)?;
+        }
         for store in &mut self.with_store {
             if let Some((name, dir)) = store.split_once("=embedded:") {
-                *store = format!("{name}=embedded:{}", absolute(Path::new(dir))?.display());
+                *store = format!("{name}={}", whole(dir)?);
             }
         }
         Ok(self)
@@ -202,7 +208,7 @@ impl Configuration {
             Some(path) => read(path)?,
             None => UpOptions::default(),
         };
-        let UpOptions { data_dir, listen, domain, kubeconfig, store, host, .. } = flags.over(file);
+        let UpOptions { data_dir, listen, domain, kubeconfig, host, .. } = flags.over(file);
         let data_dir = match data_dir {
             Some(dir) => dir,
             None => home()?.join(".hangar"),
@@ -211,7 +217,7 @@ impl Configuration {
         let listen = listen
             .parse()
             .with_context(|| format!("--listen {listen:?} is not an address like 127.0.0.1:6443"))?;
-        let store = Wanted::new(store, None).place(&data_dir)?;
+        let store = Wanted::new(host.store, None).place(&data_dir)?;
         let stores = stores::all(store, &host.with_store, &data_dir)?;
         let log_format = host.log_format.unwrap_or_else(|| "text".to_owned());
         if !matches!(log_format.as_str(), "text" | "json") {
@@ -316,12 +322,14 @@ mod tests {
         let host = HostOptions {
             audit_log: Some("logs/audit".into()),
             audit_policy: Some("/policy".into()),
+            store: Some("embedded:a=b".to_owned()),
             with_store: vec!["a=embedded:b".to_owned(), "c=embedded".to_owned(), "d=etcd://e".to_owned()],
             ..HostOptions::default()
         };
         let host = host.with_whole_paths().unwrap();
         assert_eq!(host.audit_log, Some(here.join("logs/audit")));
         assert_eq!(host.audit_policy, Some("/policy".into()));
+        assert_eq!(host.store, Some(format!("embedded:{}", here.join("a=b").display())));
         let near = format!("a=embedded:{}", here.join("b").display());
         assert_eq!(host.with_store, [near.as_str(), "c=embedded", "d=etcd://e"]);
     }

@@ -16,6 +16,7 @@ use tenancy::processes::{self, Processes};
 use tokio_util::sync::CancellationToken;
 
 use crate::clouds;
+use crate::commands::machine;
 use crate::configuration::{Audit, Configuration, UpOptions};
 use crate::numbers::Numbers;
 use crate::{controlling, files, kubeconfig, logs, process, stores};
@@ -39,6 +40,7 @@ pub fn run(options: UpOptions) -> anyhow::Result<()> {
 async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let began = Instant::now();
     files::private_dir(&configuration.data_dir)?;
+    let _held = machine::hold(&configuration.data_dir).await?;
     let numbers = Numbers::default();
     let opening =
         stores::Opening { hosting: HOSTING, read_cache: configuration.read_cache, numbers: numbers.clone() };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use end_to_end::{Kubectl, Server};
+use end_to_end::{Database, Engine, Kubectl, Server};
 use serde_json::{Value, json};
 
 use super::{Desk, extension_data, finished};
@@ -294,6 +294,35 @@ fn a_machine_of_its_own() {
     drop(stop);
     desk.hangar("status").refused("not running");
     desk.hangar("list").refused("cannot be used");
+}
+
+/// What runs is found by its data directory, wherever its store is, and is started again on the same.
+#[test]
+fn a_machine_with_its_store_elsewhere() {
+    for (engine, by_flag) in [(Engine::Postgres, true), (Engine::Postgres, false), (Engine::Embedded, true)] {
+        let desk = Desk::empty();
+        let database = Database::start(engine);
+        let elsewhere = format!("embedded:{}", desk.home.path().join("elsewhere").display());
+        let store = database.as_ref().map_or(elsewhere.as_str(), |database| database.url());
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = port.to_string();
+        let mut command = desk.command("hangar", &["init", "-p", &port, "--shutdown-delay", "0"]);
+        match by_flag {
+            true => command.args(["--store", store]),
+            false => command.env("HANGAR_STORE", store),
+        };
+        let stop = Stop(&desk, "stop");
+        finished(command).ok();
+        assert!(desk.hangar("status").ok().contains("hangar is running"), "{engine:?}");
+        assert!(desk.hangar("init").ok().contains("already running"), "{engine:?}");
+        let name = format!("cp{port}");
+        desk.hangar(&format!("create {name}")).ok();
+        drop(stop);
+        desk.hangar("status").refused("not running");
+        let _stop = Stop(&desk, "stop");
+        desk.hangar("init --embedded").ok();
+        assert!(desk.hangar("list").ok().contains(&name), "{engine:?}: it is the same store");
+    }
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! The installation on this machine: started in the background, looked at, stopped.
 //!
-//! Who runs holds the lock of the store and has its process id in it. No other file has to be right.
+//! Who runs holds the lock of the data directory, whatever its store is, and has its process id in it. No other file has
+//! to be right.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -36,9 +38,31 @@ impl Where {
     }
 }
 
+const LOCK: &str = "lock";
+/// How often it is tried to take it: whoever only looks has it for a moment.
+const TRIES: u32 = 10;
+
+/// Says that this process serves from a data directory, for as long as what is returned is kept. Who finds another there
+/// is not told: its store may be one for several, and refuses it otherwise.
+pub async fn hold(data_dir: &Path) -> anyhow::Result<Option<File>> {
+    let path = data_dir.join(LOCK);
+    let failed = || format!("cannot write {}", path.display());
+    let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut file = opened.with_context(failed)?;
+    for _ in 0..TRIES {
+        if fs4::FileExt::try_lock(&file).is_ok() {
+            file.set_len(0).with_context(failed)?;
+            writeln!(file, "{}", std::process::id()).with_context(failed)?;
+            return Ok(Some(file));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(None)
+}
+
 /// The process that serves from a data directory.
 pub fn running(data_dir: &Path) -> anyhow::Result<Option<u32>> {
-    let path = data_dir.join("store/lock");
+    let path = data_dir.join(LOCK);
     let file = match File::open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
