@@ -170,14 +170,15 @@ impl Dialect for Kubeform {
             Verdict::Failed(failure) => {
                 let message = failure.to_string();
                 let reason = reason(failure.class);
-                conditions.push(Condition {
-                    kind: "Stalled",
-                    status: "True",
-                    reason,
-                    message: message.clone(),
-                });
+                // What only waits for something else goes on by itself, and nobody needs to look.
+                let (kind, phase) = match failure.class {
+                    Class::Waiting(_) if meta::is_deleting(object) => ("Reconciling", "Terminating"),
+                    Class::Waiting(_) => ("Reconciling", "InProgress"),
+                    _ => ("Stalled", "Failed"),
+                };
+                conditions.push(Condition { kind, status: "True", reason, message: message.clone() });
                 conditions.push(ready("False", reason, message));
-                Some("Failed")
+                Some(phase)
             }
         };
         if *report.verdict == Verdict::Paused {

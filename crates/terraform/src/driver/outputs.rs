@@ -89,6 +89,9 @@ fn wanted(subject: &Looking<'_>, state: &State) -> Result<Values, Failure> {
     let hidden = shape::secrets(block, &state.value).unwrap_or_default();
     let mut values = Values::new();
     for Output { path, to } in outputs {
+        if !shape::has_field(block, &path) {
+            return Err(wrong(format!("{path} is nothing that the resource could have")));
+        }
         let value = match (at(&shown, &path), at(&hidden, &path), to.kind) {
             (Some(value), _, _) => value,
             (None, Some(value), Kind::Secret) => value,

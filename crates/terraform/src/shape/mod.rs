@@ -66,6 +66,24 @@ pub fn is_secret(block: &Block, field: &str) -> bool {
     false
 }
 
+/// Whether the type can have something at a field such as `rule.0.port`. What is below a plain value is not judged.
+pub fn has_field(block: &Block, field: &str) -> bool {
+    let (mut block, mut top) = (block, true);
+    let mut steps = field.split('.').filter(|step| step.parse::<usize>().is_err());
+    while let Some(step) = steps.next() {
+        // What is secret has the provider's name.
+        let names = names(block, top);
+        let name = names.member(step).unwrap_or(step);
+        let Some(member) = block.members.get(name) else { return false };
+        let Shape::Nested(nested) = &member.shape else { return true };
+        if nested.nesting == Nesting::Map {
+            steps.next();
+        }
+        (block, top) = (&nested.block, false);
+    }
+    true
+}
+
 /// The first field of an object whose value should be in a Secret and stands there for all to see.
 pub fn exposed(block: &Block, object: &Json) -> Option<FieldError> {
     exposed_in(block, object, "", true)

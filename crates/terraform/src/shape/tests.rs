@@ -200,6 +200,12 @@ fn where_secrets_may_be() {
         ("nothing", false),
     ] {
         assert_eq!(is_secret(&schema.block, field), secret, "{field}");
+        assert_eq!(has_field(&schema.block, field), field != "nothing", "{field}");
+    }
+    for (field, there) in
+        [("root_pass", true), ("rule.0.nothing", false), ("rule.port.x", true), ("id", true)]
+    {
+        assert_eq!(has_field(&schema.block, field), there, "{field}");
     }
 }
 

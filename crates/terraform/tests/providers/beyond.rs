@@ -50,6 +50,9 @@ async fn outputs_for_others() {
         .await;
     let object = plane.failed(THINGS, "three", "token is secret and cannot go into a ConfigMap").await;
     assert!(!object.to_string().contains("token of"));
+    let nowhere = json!([output("rule.0.prot", "ConfigMap", "theirs", "port")]);
+    plane.patch(THINGS, "three", json!({"spec": {"outputs": nowhere}})).await;
+    plane.failed(THINGS, "three", "rule.0.prot is nothing that the resource could have").await;
     // An edit changes what is written, and what is no longer wanted goes.
     plane.patch(THINGS, "one", json!({"spec": {"resource": {"rule": [{"port": 81}]}, "outputs": [output("rule.0.port", "ConfigMap", "theirs", "port")]}})).await;
     let changed =

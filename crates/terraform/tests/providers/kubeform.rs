@@ -303,7 +303,8 @@ async fn values_of_other_objects() {
         }}],
     });
     plane.thing("one", spec).await;
-    plane.failed(THINGS, "one", "Thing net does not exist yet").await;
+    let object = plane.waits(THINGS, "one", "Thing net does not exist yet").await;
+    assert_eq!(message(&object, "Stalled"), "");
     plane.thing("net", json!({"resource": {"name": "net", "note": "first"}})).await;
     let net = plane.current(THINGS, "net").await;
     let one = plane.current(THINGS, "one").await;

@@ -362,6 +362,22 @@ impl Plane {
         async move { failed.await.unwrap() }
     }
 
+    /// Waiting for something else, with this in the message; that is no failure.
+    #[track_caller]
+    pub fn waits<'a>(
+        &'a self,
+        kind: &'a str,
+        name: &'a str,
+        says: &'a str,
+    ) -> impl Future<Output = Json> + 'a {
+        let waits = self.until(kind, name, move |object| {
+            object.is_some_and(|object| {
+                object["status"]["phase"] == "InProgress" && message(object, "Reconciling").contains(says)
+            })
+        });
+        async move { waits.await.unwrap() }
+    }
+
     #[track_caller]
     pub fn gone<'a>(&'a self, kind: &'a str, name: &'a str) -> impl Future<Output = Option<Json>> + 'a {
         self.until(kind, name, |object| object.is_none())
