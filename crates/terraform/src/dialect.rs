@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use objects::{Value, meta};
 use provision::dialect::{Beginning, Dependable, Look, Report, Verdict};
-use provision::policies::{Adoption, DeletionPolicy, Policies, ReplacePolicy};
+use provision::policies::{APPLIED, Adoption, DeletionPolicy, Policies, ReplacePolicy};
 use provision::{Class, Dialect, Facts, Failure};
 use serde_json::json;
 
@@ -25,6 +25,8 @@ pub const DELETION_POLICY: &str = "hangar.dev/deletion-policy";
 /// Attributes of a resource that is there whose changes are not made: a JSON list of names, or of lists of names, keys
 /// and indexes that lead to one; an empty list in it means all.
 pub const IGNORE_CHANGES: &str = "hangar.dev/ignore-changes";
+/// Written when a resource was taken over.
+const ADOPTED: &str = "hangar.dev/adopted";
 /// `"true"`: the resource is only looked at.
 pub const OBSERVE_ONLY: &str = "hangar.dev/observe-only";
 
@@ -48,15 +50,23 @@ fn named(object: &Value) -> String {
 
 /// Whether a resource is to be taken over that the object names.
 pub(crate) fn imports(object: &Value) -> bool {
-    let annotated = [IMPORT_ID, IMPORT_IDENTITY, IMPORT_STATE]
-        .iter()
-        .any(|name| meta::annotation(object, name).is_some());
-    annotated || !text(object, "/spec/resource/id").is_empty()
+    annotated(object) || !text(object, "/spec/resource/id").is_empty()
+}
+
+fn annotated(object: &Value) -> bool {
+    let names = [IMPORT_ID, IMPORT_IDENTITY, IMPORT_STATE];
+    names.iter().any(|name| meta::annotation(object, name).is_some())
 }
 
 /// Whether the resource that the object names has yet to be taken over.
 pub(crate) fn is_taking_over(facts: &Facts, object: &Value) -> bool {
     !meta::finalizers(object).any(|one| one == facts.finalizer) && imports(object)
+}
+
+/// Whether it is of others' making what the object names, and was never yet as the object says.
+fn is_unproven(facts: &Facts, object: &Value) -> bool {
+    let taken = meta::annotation(object, ADOPTED).is_some() || annotated(object);
+    (taken || is_taking_over(facts, object)) && meta::annotation(object, APPLIED).is_none()
 }
 
 /// Whether what is taken over is as it should be: nothing else is wished, or it comes as Terraform left it.
@@ -81,6 +91,8 @@ impl Dialect for Kubeform {
         };
         let replace = match text(object, "/spec/updatePolicy") {
             "DoNotDestroy" => ReplacePolicy::Refuse,
+            // A slip in what is wished must not cost what others made; who means it says so.
+            _ if is_unproven(facts, object) => ReplacePolicy::Refuse,
             _ => ReplacePolicy::DeleteFirst,
         };
         Ok(Policies {
@@ -127,7 +139,7 @@ impl Dialect for Kubeform {
     }
 
     fn adopted(&self, _: &Value) -> Value {
-        json!({"metadata": {"annotations": {"hangar.dev/adopted": "true"}}})
+        json!({"metadata": {"annotations": {ADOPTED: "true"}}})
     }
 
     fn beginning(&self, object: &Value, beginning: Beginning, now: Timestamp) -> Option<Value> {
@@ -297,12 +309,14 @@ mod tests {
             json!({"spec": {"updatePolicy": "DoNotDestroy"}}),
             Policies { replace: ReplacePolicy::Refuse, ..plain.clone() },
         );
-        let adopts = Policies { adoption: Some(Adoption::AdoptOrCreate), ..plain.clone() };
+        // What others made is not replaced before it was once as the object says.
+        let theirs = Policies { replace: ReplacePolicy::Refuse, ..plain.clone() };
+        let adopts = Policies { adoption: Some(Adoption::AdoptOrCreate), ..theirs.clone() };
         check(json!({"spec": {"resource": {"id": "x", "size": 1}}}), adopts.clone());
         let annotations = json!({"annotations": {IMPORT_ID: "x"}});
         check(json!({"metadata": annotations, "spec": {"resource": {"size": 1}}}), adopts);
         // Without a wish, what is there is as it should be.
-        let as_it_is = Policies { adoption: Some(Adoption::Adopt), ..plain.clone() };
+        let as_it_is = Policies { adoption: Some(Adoption::Adopt), ..theirs.clone() };
         check(json!({"metadata": annotations}), as_it_is.clone());
         check(json!({"spec": {"resource": {"id": "x"}}}), as_it_is);
         // What Kubeform made is ours already.
@@ -311,6 +325,10 @@ mod tests {
             json!({"metadata": {"finalizers": finalizers}, "spec": {"resource": {"id": "x"}}}),
             plain.clone(),
         );
+        let taken = json!({"finalizers": finalizers, "annotations": {ADOPTED: "true"}});
+        check(json!({"metadata": taken, "spec": {"resource": {"id": "x"}}}), theirs);
+        let settled = json!({"finalizers": finalizers, "annotations": {ADOPTED: "true", APPLIED: "{}"}});
+        check(json!({"metadata": settled, "spec": {"resource": {"id": "x"}}}), plain.clone());
         let retain = json!({"metadata": {"annotations": {DELETION_POLICY: "retain"}}});
         check(retain, Policies { deletion: DeletionPolicy::Retain, ..plain });
         let wrong = json!({"metadata": {"annotations": {DELETION_POLICY: "keep"}}});

@@ -138,7 +138,7 @@ impl<D: Driver> Pass<'_, D> {
         }
         let what = match preview.verb {
             Verb::Create => format!("create by {}", preview.calls.join(", ")),
-            verb => format!("{verb:?}: {}", plan::describe(&preview.changes)).to_lowercase(),
+            verb => format!("{}: {}", format!("{verb:?}").to_lowercase(), plan::describe(&preview.changes)),
         };
         let approve = format!("set the annotation {} to {fingerprint} to approve", policies::APPROVED);
         Err(format!("{what}; {approve}"))

@@ -222,11 +222,25 @@ async fn imports() {
     plane.create(THINGS, object).await;
     plane.failed(THINGS, "none", "there is no thing with this id").await;
     assert_eq!(plane.world.things().len(), 1);
+    // A wish that it would have to be replaced for may be a slip.
+    let before = plane.world.things();
+    let mut object = thing("slip", json!({"resource": {"name": "z", "size": 8}}));
+    object["metadata"]["annotations"] = json!({"hangar.dev/import-id": id});
+    plane.create(THINGS, object).await;
+    for _ in 0..2 {
+        plane.failed(THINGS, "slip", "spec.resource.name cannot be changed in place").await;
+        assert_eq!(plane.world.things(), before);
+        plane.look(THINGS, "slip").await;
+    }
+    plane.patch(THINGS, "slip", json!({"spec": {"resource": {"name": "x"}}})).await;
+    plane.current(THINGS, "slip").await;
     // With nothing but its id, the object is filled in with what is there.
     let retain = json!({"metadata": {"annotations": {"hangar.dev/deletion-policy": "retain"}}});
-    plane.patch(THINGS, "mine", retain).await;
-    plane.delete(THINGS, "mine").await;
-    plane.gone(THINGS, "mine").await;
+    for name in ["mine", "slip"] {
+        plane.patch(THINGS, name, retain.clone()).await;
+        plane.delete(THINGS, name).await;
+        plane.gone(THINGS, name).await;
+    }
     plane.thing("filled", json!({"resource": {"id": id}})).await;
     let filled = plane.current(THINGS, "filled").await;
     assert_eq!(
