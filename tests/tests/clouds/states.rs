@@ -47,8 +47,27 @@ fn out_and_in_again() {
     good(&plane, &["delete", NOTES, "first"], "");
     let file = notes.join("note-hello");
     let before = file.metadata().unwrap().modified().unwrap();
-    let said = hangar(&plane, &["import", "tfstate", out.join("terraform.tfstate").to_str().unwrap()]);
-    assert_eq!(said, "memo_note.first is Note default/first now\n");
+    let file_of_it = out.join("terraform.tfstate");
+    let import = |more: &[&str]| {
+        let mut all = vec!["import", "tfstate", file_of_it.to_str().unwrap()];
+        all.extend(more);
+        all.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    // A try that fails leaves what the next one goes on with.
+    let failed = Command::new(binary())
+        .arg("--kubeconfig")
+        .arg(&plane.kubeconfig)
+        .args(import(&["--provider-secret", "nowhere"]))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(failed.stdout).unwrap();
+    let why = "memo_note.first is not taken over: Secret default/nowhere does not exist (spec.providerRef)\n";
+    assert_eq!((failed.status.success(), said.as_str()), (false, why));
+    for _ in 0..2 {
+        let arguments = import(&[]);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        assert_eq!(hangar(&plane, &arguments), "memo_note.first is Note default/first now\n");
+    }
     let taken = current(&plane, "first");
     assert_eq!(taken["spec"]["resource"], json!({"title": "hello", "text": "world", "id": "note-hello"}));
     assert!(!exists(&plane, "secret", "first-notes-import"));

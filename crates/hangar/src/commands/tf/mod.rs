@@ -65,7 +65,7 @@ impl Plane {
         Ok(Plane(kube::Client::try_from(config).context("cannot use the kubeconfig")?))
     }
 
-    async fn send(&self, method: Method, path: &str, body: &Value) -> Result<Value, kube::Error> {
+    async fn ask(&self, method: Method, path: &str, body: &Value) -> Result<Value, kube::Error> {
         let content = match method {
             Method::PATCH => "application/merge-patch+json",
             _ => "application/json",
@@ -75,10 +75,25 @@ impl Plane {
         self.0.request(request).await
     }
 
-    async fn get(&self, path: &str) -> Result<Option<Value>, kube::Error> {
-        match self.send(Method::GET, path, &Value::Null).await {
+    /// The same, with a refusal in the server's own words.
+    async fn send(&self, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.ask(method, path, body).await.map_err(told)
+    }
+
+    async fn get(&self, path: &str) -> anyhow::Result<Option<Value>> {
+        match self.ask(Method::GET, path, &Value::Null).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            answer => answer.map(Some),
+            answer => answer.map(Some).map_err(told),
+        }
+    }
+
+    /// Makes an object, or changes the one that is there.
+    async fn put(&self, collection: &str, name: &str, object: &Value) -> anyhow::Result<Value> {
+        match self.ask(Method::POST, collection, object).await {
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+                self.send(Method::PATCH, &format!("{collection}/{name}"), object).await
+            }
+            answer => answer.map_err(told),
         }
     }
 
@@ -92,7 +107,7 @@ impl Plane {
         if let Some(name) = given {
             return Ok(name.to_owned());
         }
-        let usual = format!("{provider}-provider-secret");
+        let usual = usual_secret(provider);
         let there = self.get(&format!("/api/v1/namespaces/{namespace}/secrets/{usual}")).await?;
         Ok(there.map_or_else(String::new, |_| usual))
     }
@@ -151,8 +166,11 @@ impl Plane {
             }
             if object["status"]["phase"] == "Failed" {
                 let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-                let mut stalled = conditions.filter(|one| one["type"] == "Stalled");
-                if let Some(reason) = stalled.next().filter(|one| one["reason"] != "Waiting") {
+                // What is said of an earlier try is not about this one.
+                let now = &object["metadata"]["generation"];
+                let mut stalled =
+                    conditions.filter(|one| one["type"] == "Stalled" && one["observedGeneration"] == *now);
+                if let Some(reason) = stalled.next() {
                     bail!("{}", reason["message"].as_str().unwrap_or("it failed"));
                 }
             }
@@ -161,10 +179,31 @@ impl Plane {
     }
 
     async fn delete(&self, path: &str) -> anyhow::Result<()> {
-        match self.send(Method::DELETE, path, &json!({})).await {
+        match self.ask(Method::DELETE, path, &json!({})).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            answer => Ok(answer.map(drop)?),
+            answer => answer.map(drop).map_err(told),
         }
+    }
+}
+
+fn told(error: kube::Error) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) => anyhow::anyhow!(status.message),
+        other => other.into(),
+    }
+}
+
+fn usual_secret(provider: &str) -> String {
+    format!("{provider}-provider-secret")
+}
+
+/// What a user may have forgotten, where a provider got no configuration.
+fn unconfigured<T>(result: anyhow::Result<T>, reference: &str, provider: &str) -> anyhow::Result<T> {
+    match reference {
+        "" => result.with_context(|| {
+            format!("no --provider-secret is given, and there is no Secret {}", usual_secret(provider))
+        }),
+        _ => result,
     }
 }
 
@@ -178,7 +217,8 @@ fn object_name<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
 
 /// Settled, with the resource taken over.
 fn is_current(object: &Value) -> bool {
-    object["status"]["phase"] == "Current"
+    let (status, metadata) = (&object["status"], &object["metadata"]);
+    status["phase"] == "Current" && status["observedGeneration"] == metadata["generation"]
 }
 
 #[cfg(test)]

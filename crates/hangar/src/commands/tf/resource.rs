@@ -14,7 +14,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::listing::{self, Listing};
-use super::{Kind, Plane, block_on, is_current, object_name};
+use super::{Kind, Plane, block_on, is_current, object_name, unconfigured};
 
 #[derive(Args, Clone, Debug)]
 pub struct ImportResource {
@@ -86,9 +86,11 @@ async fn import_it(import: ImportResource, kubeconfig: Option<&Path>) -> anyhow:
     let word = import.type_name.split('_').next().unwrap_or(&import.type_name);
     let reference = plane.configuration(import.provider_secret.as_deref(), word, &import.namespace).await?;
     if import.listing.is_wanted() {
-        return Box::pin(listing::run(&plane, &import, &reference)).await;
+        let listed = Box::pin(listing::run(&plane, &import, &reference)).await;
+        return unconfigured(listed, &reference, word);
     }
-    super::super::list::print(&import.manifest(&plane, &reference, &import.existing()).await?)
+    let manifest = import.manifest(&plane, &reference, &import.existing()).await;
+    super::super::list::print(&unconfigured(manifest, &reference, word)?)
 }
 
 impl ImportResource {

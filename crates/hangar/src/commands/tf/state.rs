@@ -3,6 +3,7 @@
 //! What Terraform knew of a resource goes into a Secret beside its object, exact and whole; the server reads it, keeps it
 //! sealed, and fills in the object. The Secret goes again.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,8 +16,9 @@ use base64::prelude::BASE64_STANDARD;
 use clap::Args;
 use http::Method;
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 
-use super::{Kind, Plane, block_on, is_current, object_name};
+use super::{Kind, Plane, block_on, is_current, object_name, unconfigured};
 
 #[derive(Args, Clone, Debug)]
 pub struct ImportState {
@@ -59,7 +61,7 @@ async fn import_it(import: ImportState, kubeconfig: Option<&Path>) -> anyhow::Re
     };
     let bytes = bytes.with_context(|| format!("cannot read {}", import.file.display()))?;
     let file = StateFile::parse(&bytes).with_context(|| format!("cannot use {}", import.file.display()))?;
-    let all = taken(&file, &import.only);
+    let all = taken(&file, import.generic, &import.only);
     if all.is_empty() {
         bail!("{} holds no resources to take over", import.file.display());
     }
@@ -84,7 +86,7 @@ async fn import_it(import: ImportState, kubeconfig: Option<&Path>) -> anyhow::Re
 }
 
 /// The resources of a file, but for what is only read and what a replacement left behind.
-fn taken<'a>(file: &'a StateFile, only: &[String]) -> Vec<Taken<'a>> {
+fn taken<'a>(file: &'a StateFile, generic: bool, only: &[String]) -> Vec<Taken<'a>> {
     let mut found = Vec::new();
     for resource in file.resources.iter().filter(|one| one.mode == "managed") {
         for instance in resource.instances.iter().filter(|one| one.deposed.is_none()) {
@@ -94,16 +96,34 @@ fn taken<'a>(file: &'a StateFile, only: &[String]) -> Vec<Taken<'a>> {
                 if resource.module.is_empty() { String::new() } else { format!("{}.", resource.module) };
             let plain = format!("{module}{}.{}", resource.r#type, resource.name);
             let address = format!("{plain}{index}");
-            if !only.is_empty() && !only.contains(&plain) && !only.contains(&address) {
-                continue;
-            }
             let key = key.map(|key| key.as_str().map_or_else(|| key.to_string(), str::to_owned));
             let module = resource.module.replace("module.", "");
             let name = object_name([module.as_str(), &resource.name, key.as_deref().unwrap_or_default()]);
-            found.push(Taken { address, name, resource, instance });
+            found.push((plain, Taken { address, name, resource, instance }));
         }
     }
-    found
+    // Addresses that differ may come to the same name; then the names tell them apart, whichever are asked for.
+    let kind = |one: &Taken<'_>| if generic { Kind::generic() } else { Kind::of_type(&one.resource.r#type) };
+    let mut named: BTreeMap<(String, String, String), usize> = BTreeMap::new();
+    let of = |one: &Taken<'_>| {
+        let Kind { group, plural, .. } = kind(one);
+        (group, plural, one.name.clone())
+    };
+    for (_, one) in &found {
+        *named.entry(of(one)).or_default() += 1;
+    }
+    let asked = |(plain, one): &(String, Taken<'_>)| {
+        only.is_empty() || only.contains(plain) || only.contains(&one.address)
+    };
+    let told_apart = |(_, one): (String, Taken<'a>)| match named.get(&of(&one)) {
+        Some(2..) => {
+            let hash = Sha256::digest(&one.address);
+            let short: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+            Taken { name: format!("{}-{short}", one.name), ..one }
+        }
+        _ => one,
+    };
+    found.into_iter().filter(asked).map(told_apart).collect()
 }
 
 async fn take_over(plane: &Plane, import: &ImportState, one: &Taken<'_>) -> anyhow::Result<Kind> {
@@ -119,18 +139,31 @@ async fn take_over(plane: &Plane, import: &ImportState, one: &Taken<'_>) -> anyh
     let reference =
         plane.configuration(import.provider_secret.as_deref(), provider, &import.namespace).await?;
     let mut spec = json!({"resource": {}, "providerRef": {"name": reference}});
+    let attributes = one.instance.attributes.as_ref().map_or("{}", |raw| raw.get());
+    let attributes: Value = serde_json::from_str(attributes).context("its attributes cannot be read")?;
     if kind.is_generic() {
         spec["provider"] = json!(provider);
         spec["type"] = json!(type_name);
     } else {
-        let attributes = one.instance.attributes.as_ref().map_or("{}", |raw| raw.get());
-        let attributes: Value = serde_json::from_str(attributes).context("its attributes cannot be read")?;
         spec["resource"] = required(&schema(plane, &kind).await?, &attributes);
         // Enough for definitions of ours; what it is comes from the state.
         let id = attributes.get("id").filter(|id| id.is_string()).cloned();
         spec["resource"]["id"] = id.unwrap_or_else(|| json!(""));
     }
     let secret = format!("{}-{}-import", one.name, kind.plural);
+    let path = format!("{}/{}", kind.collection(&import.namespace), one.name);
+    // One that an earlier try left half-way is gone on with.
+    if let Some(there) = plane.get(&path).await?
+        && there["metadata"]["annotations"][IMPORT_STATE] != secret.as_str()
+    {
+        let place = format!("{} {}/{}", kind.kind, import.namespace, one.name);
+        let id = attributes.get("id").filter(|id| id.is_string());
+        let own = id.is_some() && there.pointer("/spec/resource/id") == id;
+        if own && (!kind.is_generic() || there["spec"]["type"] == type_name.as_str()) {
+            return Ok(kind);
+        }
+        bail!("{place} is there already, and is not this resource");
+    }
     let secrets = format!("/api/v1/namespaces/{}/secrets", import.namespace);
     let object = json!({
         "apiVersion": kind.api_version(), "kind": kind.kind,
@@ -143,13 +176,13 @@ async fn take_over(plane: &Plane, import: &ImportState, one: &Taken<'_>) -> anyh
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret},
         "data": {"instance": BASE64_STANDARD.encode(instance)},
     });
-    plane.send(Method::POST, &secrets, &state).await?;
-    let made = plane.send(Method::POST, &kind.collection(&import.namespace), &object).await;
+    plane.put(&secrets, &secret, &state).await?;
+    let made = plane.put(&kind.collection(&import.namespace), &one.name, &object).await;
     let object = match made {
         Ok(object) => object,
         Err(error) => {
             plane.delete(&format!("{secrets}/{secret}")).await?;
-            return Err(error.into());
+            return Err(error);
         }
     };
     let owner = json!({
@@ -157,8 +190,8 @@ async fn take_over(plane: &Plane, import: &ImportState, one: &Taken<'_>) -> anyh
     });
     let patch = json!({"metadata": {"ownerReferences": [owner]}});
     plane.send(Method::PATCH, &format!("{secrets}/{secret}"), &patch).await?;
-    let path = format!("{}/{}", kind.collection(&import.namespace), one.name);
-    plane.until(&path, import.timeout, is_current).await?;
+    let taken = Box::pin(plane.until(&path, import.timeout, is_current)).await;
+    unconfigured(taken, &reference, provider)?;
     // What the server knows now, it keeps sealed.
     plane.delete(&format!("{secrets}/{secret}")).await?;
     let patch = json!({"metadata": {"annotations": {IMPORT_STATE: null}}});
@@ -244,12 +277,32 @@ mod tests {
         ]});
         let file = StateFile::parse(file.to_string().as_bytes()).unwrap();
         let names = |only: &[String]| {
-            taken(&file, only).into_iter().map(|one| (one.address, one.name)).collect::<Vec<_>>()
+            taken(&file, false, only).into_iter().map(|one| (one.address, one.name)).collect::<Vec<_>>()
         };
         let all = [("a_b.web_1[0]", "web-1-0"), ("a_b.web_1[\"eu\"]", "web-1-eu"), ("module.x.a_b.c", "x-c")];
         let all = all.map(|(address, name)| (address.to_owned(), name.to_owned()));
         assert_eq!(names(&[]), all);
         assert_eq!(names(&["a_b.web_1".into()]), all[..2]);
         assert_eq!(names(&["module.x.a_b.c".into()]), all[2..]);
+    }
+
+    #[test]
+    fn names_are_told_apart() {
+        let file = json!({"version": 4, "resources": [
+            {"mode": "managed", "type": "a_b", "name": "web_1", "provider": "", "instances": [{}]},
+            {"mode": "managed", "type": "a_b", "name": "web", "provider": "", "instances": [{"index_key": 1}]},
+            {"mode": "managed", "type": "a_c", "name": "db", "provider": "", "instances": [{}]},
+            {"mode": "managed", "type": "a_b", "name": "db", "provider": "", "instances": [{}]},
+        ]});
+        let file = StateFile::parse(file.to_string().as_bytes()).unwrap();
+        let names = |generic: bool, only: &[String]| {
+            taken(&file, generic, only).into_iter().map(|one| one.name).collect::<Vec<_>>()
+        };
+        let [first, second, third, fourth] = names(false, &[]).try_into().unwrap();
+        assert!(first.starts_with("web-1-") && second.starts_with("web-1-") && first != second);
+        assert_eq!((third.as_str(), fourth.as_str()), ("db", "db"), "of two kinds");
+        assert_eq!(names(false, &["a_b.web".into()]), [second]);
+        let [_, _, third, fourth] = names(true, &[]).try_into().unwrap();
+        assert!(third.starts_with("db-") && fourth.starts_with("db-") && third != fourth);
     }
 }
