@@ -89,6 +89,11 @@ fn client<'a>(access: &Access<'a>) -> Result<&'a kube::Client, Failure> {
     access.client.ok_or_else(|| away(NAME, "nothing is written while only a plan is made"))
 }
 
+/// What the control plane says of a write.
+fn refused(error: kube::Error) -> Failure {
+    away(NAME, runtime::Error::from(error))
+}
+
 #[async_trait]
 impl Backend for Kubernetes {
     async fn read(&self, access: &Access<'_>) -> Result<Option<Vec<u8>>, Failure> {
@@ -114,7 +119,7 @@ impl Backend for Kubernetes {
         let api: Api<Secret> = Api::namespaced(client(access)?.clone(), access.namespace);
         let parameters = PatchParams::apply("hangar-terraform-backend").force();
         let written = api.patch(&self.name(), &parameters, &Patch::Apply(&secret)).await;
-        written.map(drop).map_err(|error| away(NAME, error))
+        written.map(drop).map_err(refused)
     }
 
     async fn delete(&self, access: &Access<'_>) -> Result<(), Failure> {
@@ -127,7 +132,7 @@ impl Backend for Kubernetes {
         let options = DeleteParams::default();
         let gone = |result: Result<(), kube::Error>| match result {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            result => result.map_err(|error| away(NAME, error)),
+            result => result.map_err(refused),
         };
         gone(secrets.delete(&self.name(), &options).await.map(drop))?;
         gone(leases.delete(&format!("lock-{}", self.name()), &options).await.map(drop))
@@ -137,10 +142,9 @@ impl Backend for Kubernetes {
         self.check(access)?;
         let name = format!("lock-{}", self.name());
         let leases: Api<Lease> = Api::namespaced(client(access)?.clone(), access.namespace);
-        let failed = |error: kube::Error| away(NAME, error);
         let info = serde_json::to_string(lock).map_err(|error| away(NAME, error))?;
         let holder = json!({"holderIdentity": lock.id});
-        match leases.get_opt(&name).await.map_err(failed)? {
+        match leases.get_opt(&name).await.map_err(refused)? {
             None => {
                 let lease = json!({
                     "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -148,7 +152,7 @@ impl Backend for Kubernetes {
                     "spec": holder,
                 });
                 let lease: Lease = serde_json::from_value(lease).map_err(|error| away(NAME, error))?;
-                leases.create(&PostParams::default(), &lease).await.map_err(failed)?;
+                leases.create(&PostParams::default(), &lease).await.map_err(refused)?;
             }
             Some(lease) => {
                 let held = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
@@ -167,7 +171,7 @@ impl Backend for Kubernetes {
                         let metadata = json!({"resourceVersion": version, "annotations": {LOCK_INFO: info}});
                         let patch = json!({"metadata": metadata, "spec": holder});
                         let parameters = PatchParams::default();
-                        leases.patch(&name, &parameters, &Patch::Merge(&patch)).await.map_err(failed)?;
+                        leases.patch(&name, &parameters, &Patch::Merge(&patch)).await.map_err(refused)?;
                     }
                 }
             }
@@ -188,7 +192,7 @@ impl Held for HeldLease {
         match self.leases.patch(&self.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
             // It went with the state.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            released => released.map(drop).map_err(|error| away(NAME, error)),
+            released => released.map(drop).map_err(refused),
         }
     }
 }

@@ -327,7 +327,7 @@ impl Terraform {
         let resource = Some(resource);
         let inconsistent = before.inconsistent.clone().filter(|_| before.resource == resource);
         let kept = Kept { creating: None, sought: None, made_by, resource, inconsistent, ..before.clone() };
-        if kept != *before || Self::is_to_be_moved(subject) {
+        if kept != *before || Self::is_to_be_moved(subject, &kept) {
             self.keep(subject, &kept).await?;
         } else {
             self.recognize(subject, &kept).await?;

@@ -41,6 +41,11 @@ pub fn failure(error: PluginError, block: Option<&Block>, changing: bool) -> Fai
     Failure { ambiguous: changing && lost, ..Failure::new(class, "Provider", message) }
 }
 
+/// Something of ours could not be written: the control plane says why.
+pub fn unwritten(what: &str, error: kube::Error) -> Failure {
+    Failure::recoverable(format!("{what}: {}", runtime::Error::from(error)))
+}
+
 /// Errors of a provider about what it was asked.
 pub fn refused(diagnostics: &Diagnostics, block: Option<&Block>, otherwise: Class) -> Failure {
     refused_in("spec.resource", diagnostics, block, otherwise)
@@ -97,4 +102,17 @@ pub fn redacted(mut text: String, secrets: &[String]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_control_plane_says_is_told_in_its_words() {
+        let status = kube::core::Status::failure("secrets \"a\" is forbidden: exceeded quota", "Forbidden");
+        let failure = unwritten("the state cannot be kept", kube::Error::Api(Box::new(status)));
+        let expected = "the state cannot be kept: secrets \"a\" is forbidden: exceeded quota";
+        assert_eq!(failure.to_string(), expected);
+    }
 }

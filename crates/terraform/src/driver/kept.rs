@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use super::failures::unwritten;
 use crate::plugin::{IdentitySchema, State};
 use crate::schema::Schema;
 use crate::value::Value;
@@ -69,8 +70,16 @@ pub struct Kept {
     pub outputs: BTreeSet<String>,
     /// What the provider did otherwise than it had planned, as long as the resource is as it left it.
     pub inconsistent: Option<String>,
-    /// Of the state in the backend, once it is known to be this object's.
-    pub lineage: Option<String>,
+    /// Where the state lies, if not here.
+    pub lies: Option<Lies>,
+}
+
+/// A state in a backend that is known to be this object's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lies {
+    /// The Secret that says where.
+    pub backend: String,
+    pub lineage: String,
 }
 
 impl Kept {
@@ -208,14 +217,14 @@ impl Place<'_> {
         });
         let parameters = PatchParams::apply(MANAGER).force();
         let saved = self.api(client).patch(&self.name(), &parameters, &Patch::Apply(&secret)).await;
-        saved.map(drop).map_err(|error| Failure::recoverable(format!("the state cannot be kept: {error}")))
+        saved.map(drop).map_err(|error| unwritten("the state cannot be kept", error))
     }
 
     pub async fn remove(&self, client: &kube::Client) -> Result<(), Failure> {
         match self.api(client).delete(&self.name(), &DeleteParams::default()).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            Err(error) => Err(Failure::recoverable(format!("the state cannot be removed: {error}"))),
+            Err(error) => Err(unwritten("the state cannot be removed", error)),
         }
     }
 }

@@ -22,6 +22,7 @@ use provision::Failure;
 use serde::Deserialize;
 use serde_json::{Map, json};
 
+use super::failures::unwritten;
 use super::kept::{Kept, owner};
 use super::{Looking, Terraform, wanted};
 use crate::backend::file;
@@ -193,8 +194,8 @@ async fn apply(
             Err(Failure::recoverable(format!("{message}: {}", status.message)).at("spec.outputs"))
         }
         Err(error) => {
-            let message = format!("{} {namespace}/{name} cannot be written: {error}", kind.name());
-            Err(Failure::recoverable(message).at("spec.outputs"))
+            let what = format!("{} {namespace}/{name} cannot be written", kind.name());
+            Err(unwritten(&what, error).at("spec.outputs"))
         }
     }
 }
@@ -238,7 +239,7 @@ pub async fn export(subject: &Looking<'_>, kept: &Kept, state: &State) -> Result
     });
     let api: Api<SecretObject> = Api::namespaced(client.clone(), meta::namespace(subject.object));
     let written = api.patch(name, &PatchParams::apply("hangar-export").force(), &Patch::Apply(&secret)).await;
-    written.map(drop).map_err(|error| Failure::recoverable(format!("the export cannot be written: {error}")))
+    written.map(drop).map_err(|error| unwritten("the export cannot be written", error))
 }
 
 /// Who writes the outputs of an object, as server-side apply knows it.

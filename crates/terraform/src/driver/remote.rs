@@ -15,10 +15,11 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
-use super::kept::{Kept, KeptResource};
+use super::kept::{Kept, KeptResource, Lies};
 use super::{Looking, Terraform};
 use crate::backend::file::{self, Instance, Resource, StateFile};
 use crate::backend::{Access, Backend, Held, Lock};
+use crate::dialect::IMPORT_ID;
 
 /// What an instance that was left behind by a replacement is called; there is never more than one.
 const DEPOSED: &str = "00000001";
@@ -26,6 +27,8 @@ const TAINTED: &str = "tainted";
 
 /// The backend of an object, for one pass.
 pub struct Remote {
+    /// Of the Secret that configures it.
+    name: String,
     backend: Arc<dyn Backend>,
     held: Mutex<Option<Box<dyn Held>>>,
     /// Of the state that lies there.
@@ -59,51 +62,90 @@ impl Terraform {
             Failure::recoverable(format!("Secret {namespace}/{name} does not exist")).at("spec.backendRef")
         })?;
         let backend = self.backends.open(&secret)?;
-        Ok(Some(Remote { backend, held: Mutex::new(None), mark: Default::default() }))
+        Ok(Some(Remote { name: name.to_owned(), backend, held: Mutex::new(None), mark: Default::default() }))
     }
 
     /// What is kept of the resource.
     pub(super) async fn load(&self, subject: &Looking<'_>) -> Result<Kept, Failure> {
         let mut kept = Self::place(subject).load(subject.reader, &self.seal).await?;
-        let Some(remote) = &subject.connection.remote else { return Ok(kept) };
-        let Some(bytes) = remote.backend.read(&access(subject)).await? else { return Ok(kept) };
+        if let Some(remote) = &subject.connection.remote {
+            Self::find(subject, remote, &mut kept).await?;
+        }
+        if let Some(lies) = elsewhere(subject, &kept)
+            && let Some((_, found)) = self.left(subject, lies).await?
+        {
+            (kept.resource, kept.deposed) = instances(&found);
+        }
+        Ok(kept)
+    }
+
+    /// What lies in the backend that the object names.
+    async fn find(subject: &Looking<'_>, remote: &Remote, kept: &mut Kept) -> Result<(), Failure> {
+        let Some(bytes) = remote.backend.read(&access(subject)).await? else { return Ok(()) };
         let found = StateFile::parse(&bytes).map_err(unusable)?;
         let (type_name, name) = own(subject);
         // What this object wrote is its own, also before it got another type.
-        let known = [&kept.lineage, &kept.made_by, &kept.creating];
+        let lies = kept.lies.as_ref().map(|lies| &lies.lineage);
+        let known = [lies, kept.made_by.as_ref(), kept.creating.as_ref()];
         let is_own = known.into_iter().flatten().any(|lineage| *lineage == found.lineage);
         let other = |one: &&Resource| one.name != name || (one.r#type != type_name && !is_own);
         if let Some(other) = found.resources.iter().find(other) {
             let message = format!("it is of {}.{} and not of {type_name}.{name}", other.r#type, other.name);
             return Err(unusable(message));
         }
-        let one = |deposed: bool| {
-            found.resources.iter().find_map(|one| {
-                let instance = one.instances.iter().find(|one| one.deposed.is_some() == deposed);
-                kept_of(&one.r#type, instance?)
-            })
-        };
-        (kept.resource, kept.deposed) = (one(false), one(true));
+        (kept.resource, kept.deposed) = instances(&found);
         if kept.creating.as_deref() == Some(&found.lineage) {
             kept.made_by = kept.creating.take();
         }
         *remote.mark.lock() = Some(Mark { serial: found.serial, lineage: found.lineage });
-        Ok(kept)
+        Ok(())
     }
 
-    /// Whether what is kept beside the object has yet to be moved to the backend.
-    pub(super) fn is_to_be_moved(subject: &Looking<'_>) -> bool {
-        subject.connection.remote.as_ref().is_some_and(|remote| remote.mark.lock().is_none())
+    /// The state of the object in a backend that it no longer names, if it is there still.
+    async fn left(
+        &self,
+        subject: &Looking<'_>,
+        lies: &Lies,
+    ) -> Result<Option<(Arc<dyn Backend>, StateFile)>, Failure> {
+        let namespace = meta::namespace(subject.object);
+        let secret = subject.reader.get("secrets", namespace, &lies.backend).await?;
+        let secret = secret.ok_or_else(|| {
+            let message = format!(
+                "the state lies where Secret {namespace}/{} says, which does not exist; make it again, or set the \
+                 annotation {IMPORT_ID} to take the resource over by its id",
+                lies.backend
+            );
+            Failure::recoverable(message).at("spec.backendRef")
+        })?;
+        let backend = self.backends.open(&secret)?;
+        let Some(bytes) = backend.read(&access(subject)).await? else { return Ok(None) };
+        let found = StateFile::parse(&bytes).map_err(unusable)?;
+        Ok((found.lineage == lies.lineage).then_some((backend, found)))
+    }
+
+    /// Whether what is kept has yet to be moved to where the object says.
+    pub(super) fn is_to_be_moved(subject: &Looking<'_>, kept: &Kept) -> bool {
+        let remote = subject.connection.remote.as_ref();
+        remote.is_some_and(|remote| remote.mark.lock().is_none()) || elsewhere(subject, kept).is_some()
     }
 
     pub(super) async fn keep(&self, subject: &Looking<'_>, kept: &Kept) -> Result<(), Failure> {
         let Some(client) = subject.client else { return Ok(()) };
-        let place = Self::place(subject);
-        let Some(remote) = &subject.connection.remote else {
-            return place.save(client, &self.seal, kept).await;
+        let kept_here = match &subject.connection.remote {
+            None => Kept { lies: None, ..kept.clone() },
+            Some(remote) => {
+                self.locked(subject, Self::keep_remote(subject, remote, kept)).await?;
+                journal(remote, kept)
+            }
         };
-        self.locked(subject, Self::keep_remote(subject, remote, kept)).await?;
-        place.save(client, &self.seal, &journal(remote, kept)).await
+        Self::place(subject).save(client, &self.seal, &kept_here).await?;
+        // It is moved, and nobody needs the old one any more.
+        if let Some(lies) = elsewhere(subject, kept)
+            && let Some((backend, _)) = self.left(subject, lies).await?
+        {
+            backend.delete(&access(subject)).await?;
+        }
+        Ok(())
     }
 
     /// Writes down that the state in the backend is the object's, if that is not known yet.
@@ -112,7 +154,7 @@ impl Terraform {
             return Ok(());
         };
         let journal = journal(remote, kept);
-        if journal.lineage == kept.lineage {
+        if journal.lies == kept.lies {
             return Ok(());
         }
         Self::place(subject).save(client, &self.seal, &journal).await
@@ -190,8 +232,27 @@ impl Terraform {
 
 /// What stands beside the object while its state lies in a backend.
 fn journal(remote: &Remote, kept: &Kept) -> Kept {
-    let lineage = remote.mark.lock().as_ref().map(|mark| mark.lineage.clone());
-    Kept { resource: None, deposed: None, lineage, ..kept.clone() }
+    let lies = |mark: &Mark| Lies { backend: remote.name.clone(), lineage: mark.lineage.clone() };
+    let lies = remote.mark.lock().as_ref().map(lies);
+    Kept { resource: None, deposed: None, lies, ..kept.clone() }
+}
+
+/// Where the state lies, if that is not where the object says. Who takes the resource over anew does without it.
+fn elsewhere<'a>(subject: &Looking<'_>, kept: &'a Kept) -> Option<&'a Lies> {
+    let here = subject.connection.remote.as_ref().map(|remote| remote.name.as_str());
+    let anew = meta::annotation(subject.object, IMPORT_ID).is_some();
+    kept.lies.as_ref().filter(|lies| Some(lies.backend.as_str()) != here && !anew)
+}
+
+/// The resource of a state file, and what a replacement of it left behind.
+fn instances(found: &StateFile) -> (Option<KeptResource>, Option<KeptResource>) {
+    let one = |deposed: bool| {
+        found.resources.iter().find_map(|one| {
+            let instance = one.instances.iter().find(|one| one.deposed.is_some() == deposed);
+            kept_of(&one.r#type, instance?)
+        })
+    };
+    (one(false), one(true))
 }
 
 /// Of a backend that knows no locks.

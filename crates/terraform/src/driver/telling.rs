@@ -11,6 +11,7 @@ use provision::{Failure, Interest, OperationType, Record};
 use runtime::Key;
 use serde_json::json;
 
+use super::failures::unwritten;
 use super::kept::owner;
 use super::wanted::{self, INPUTS, OUTPUT_OF, OUTPUTS, Secrets};
 use super::{Configured, Looking};
@@ -112,7 +113,7 @@ async fn write(
     };
     written
         .map(|secret| secret.metadata.name.unwrap_or_default())
-        .map_err(|error| Failure::recoverable(format!("the secret values cannot be kept: {error}")))
+        .map_err(|error| unwritten("the secret values cannot be kept", error))
 }
 
 /// Made, and never taken from somebody who was quicker.
@@ -145,7 +146,7 @@ pub async fn forget_secrets(subject: &Looking<'_>, before: &Secrets) -> Result<(
     match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(error) => Err(Failure::recoverable(format!("the secret values cannot be removed: {error}"))),
+        Err(error) => Err(unwritten("the secret values cannot be removed", error)),
     }
 }
 

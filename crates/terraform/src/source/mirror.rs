@@ -256,7 +256,7 @@ pub(crate) async fn get(url: &str, most: usize) -> Result<Option<Bytes>, SourceE
                 return Err(unreadable(&target, &"only https is fetched from other machines"));
             }
             let uri: http::Uri = target.parse().map_err(|error| unreadable(&target, &error))?;
-            let answer = client.get(uri).await.map_err(|error| unreadable(&target, &error))?;
+            let answer = client.get(uri).await.map_err(|error| unreadable(&target, &web::words(&error)))?;
             match answer.status().as_u16() {
                 200 => {
                     let body = Limited::new(answer.into_body(), most).collect().await;

@@ -169,12 +169,51 @@ async fn locked_by_others_and_moved() {
     let state: Json = serde_json::from_slice(web.lock().state.as_ref().unwrap()).unwrap();
     assert_eq!(state["resources"][0]["instances"][0]["attributes"]["id"], before[0]["id"]);
     assert_eq!(plane.world.things(), before, "nothing changed in the cloud");
+    // One that is not there.
+    plane.secret("away", "http", json!({"address": "http://127.0.0.1:1/state"})).await;
+    plane.thing("two", json!({"resource": {"name": "two"}, "backendRef": {"name": "away"}})).await;
+    plane.failed(THINGS, "two", "Connection refused").await;
+    assert_eq!(plane.world.things(), before);
     // Wrong ways to say it.
     plane.patch("secrets", "backend", json!({"data": {"http": null}, "stringData": {"consul": "{}"}})).await;
     plane.failed(THINGS, "one", "which is not one of").await;
     plane.patch(THINGS, "one", json!({"spec": {"backendRef": {"name": "none"}}})).await;
     plane.failed(THINGS, "one", "Secret default/none does not exist").await;
     assert_eq!(plane.world.things(), before);
+}
+
+/// The state goes where the object says, whole: not all providers find a resource again by its id.
+#[tokio::test]
+async fn from_one_to_another() {
+    let plane = Plane::new().await;
+    plane.provider_secret().await;
+    for name in ["first", "second"] {
+        plane.secret(name, "kubernetes", json!({"secret_suffix": name})).await;
+    }
+    let state = async |name: &str| plane.get("secrets", &format!("tfstate-default-{name}")).await;
+    plane
+        .thing("one", json!({"resource": {"name": "one", "size": 1}, "backendRef": {"name": "first"}}))
+        .await;
+    plane.current(THINGS, "one").await;
+    let (before, asked) = (plane.world.things(), plane.applies());
+    plane.world.fault("ImportResourceState: fail");
+    plane.patch(THINGS, "one", json!({"spec": {"backendRef": {"name": "second"}}})).await;
+    plane.current(THINGS, "one").await;
+    assert!(state("first").await.is_none() && state("second").await.is_some());
+    // What says where it lies is needed until it has been moved.
+    plane.delete("secrets", "second").await;
+    plane.patch(THINGS, "one", json!({"spec": {"backendRef": null}})).await;
+    plane
+        .failed(THINGS, "one", "the state lies where Secret default/second says, which does not exist")
+        .await;
+    plane.secret("second", "kubernetes", json!({"secret_suffix": "second"})).await;
+    let object = plane.current(THINGS, "one").await;
+    assert_eq!(object["spec"]["state"]["size"], 1);
+    assert!(state("second").await.is_none());
+    assert_eq!((plane.world.things(), plane.applies()), (before, asked));
+    plane.delete(THINGS, "one").await;
+    plane.gone(THINGS, "one").await;
+    assert!(plane.world.things().is_empty());
 }
 
 #[tokio::test]

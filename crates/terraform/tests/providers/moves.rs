@@ -196,9 +196,9 @@ async fn what_kubeform_left_moves_too() {
         plane.gone(THINGS, name).await;
     }
     let before = things(&plane);
-    let [first, second] = before.as_slice() else { panic!("{before:?}") };
+    let named = |name: &str| before.iter().find(|thing| thing["name"] == name).unwrap().clone();
     let key = [7_u8; 32];
-    let state = [left("old", [(json!("k"), first.clone())]), left("second", [(Json::Null, second.clone())])];
+    let state = [left("old", [(json!("k"), named("a"))]), left("second", [(Json::Null, named("b"))])];
     let text = [
         "resource \"shelf_thing\" \"new\" {\n  for_each = toset([\"k\"])\n  name = \"a\"\n}\n",
         "resource \"shelf_kind1_thing\" \"second\" {\n  name = \"b\"\n}\n",
