@@ -21,20 +21,28 @@ const LONGEST_DESCRIPTION: usize = 1_000;
 
 /// A `CustomResourceDefinition` without schemas.
 pub fn of_type(kind: &KindName) -> Json {
-    let columns = json!([
-        {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
-        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    ]);
-    definition(&kind.group, &kind.kind, &kind.plural, "Namespaced", &columns)
+    definition(&kind.group, &kind.kind, &kind.plural, "Namespaced", &columns([PHASE]))
 }
 
 pub fn generic() -> Json {
-    let columns = json!([
-        {"name": "Type", "type": "string", "jsonPath": ".spec.type"},
-        {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
-        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    ]);
+    let columns = columns([("Type", "string", ".spec.type"), PHASE]);
     definition(GROUP, GENERIC_KIND, GENERIC_PLURAL, "Namespaced", &columns)
+}
+
+/// Kubeform's column.
+pub(crate) const PHASE: (&str, &str, &str) = ("Phase", "string", ".status.phase");
+
+/// Columns of a table, before the age; and for those who ask for more, what is said of the object.
+pub(crate) fn columns<const N: usize>(own: [(&str, &str, &str); N]) -> Json {
+    let age = ("Age", "date", ".metadata.creationTimestamp");
+    let mut all: Vec<Json> = own
+        .into_iter()
+        .chain([age])
+        .map(|(name, kind, path)| json!({"name": name, "type": kind, "jsonPath": path}))
+        .collect();
+    let path = ".status.conditions[?(@.type=='Ready')].message";
+    all.push(json!({"name": "Message", "type": "string", "priority": 1, "jsonPath": path}));
+    Json::Array(all)
 }
 
 pub(crate) fn definition(group: &str, kind: &str, plural: &str, scope: &str, columns: &Json) -> Json {

@@ -89,19 +89,39 @@ pub struct Providers {
 
 /// The definition of the kind.
 pub fn definition() -> Json {
-    let text = || json!({"type": "string"});
-    let texts = || json!({"type": "array", "items": {"type": "string"}});
+    let text = |what: &str| json!({"type": "string", "description": what});
+    let texts = |what: &str| json!({"type": "array", "items": {"type": "string"}, "description": what});
     let schema = json!({
         "type": "object",
         "required": ["spec"],
         "properties": {
             "spec": {
                 "type": "object",
+                "x-kubernetes-validations": [
+                    {"rule": "has(self.path) != has(self.source)", "message": "one of path and source is required"},
+                ],
                 "properties": {
-                    "path": text(), "arguments": texts(), "source": text(), "version": text(), "hashes": texts(),
-                    "mirror": {"type": "object", "properties": {"directory": text(), "url": text()}},
-                    "memoryLimit": {"type": "integer", "format": "int64", "minimum": 1},
-                    "logLevel": {"type": "string", "enum": ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "OFF"]},
+                    "path": text("A program on the machine of the server."),
+                    "arguments": texts("Arguments of the program at path."),
+                    "source": text("A provider in a mirror: name, namespace/name or host/namespace/name."),
+                    "version": text("Versions of the source that will do, such as ~> 2.0; the newest is taken."),
+                    "hashes": texts("Checksums that are accepted (h1, zh); any, if none are given."),
+                    "mirror": {
+                        "type": "object",
+                        "description": "Where the source is; by default in the server's directory of plugins.",
+                        "properties": {
+                            "directory": text("A filesystem mirror in Terraform's layout."),
+                            "url": text("A network mirror."),
+                        },
+                    },
+                    "memoryLimit": {
+                        "type": "integer", "format": "int64", "minimum": 1,
+                        "description": "Bytes of data that a process may take.",
+                    },
+                    "logLevel": {
+                        "type": "string", "enum": ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "OFF"],
+                        "description": "Of the provider's own log, which is in that of the server.",
+                    },
                 },
             },
             "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
@@ -117,11 +137,11 @@ pub fn definition() -> Json {
             "versions": [{
                 "name": API_VERSION, "served": true, "storage": true,
                 "subresources": {"status": {}},
-                "additionalPrinterColumns": [
-                    {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].status"},
-                    {"name": "Version", "type": "string", "jsonPath": ".status.version"},
-                    {"name": "Types", "type": "integer", "jsonPath": ".status.types"},
-                ],
+                "additionalPrinterColumns": crate::definition::columns([
+                    ("Ready", "string", ".status.conditions[?(@.type=='Ready')].status"),
+                    ("Version", "string", ".status.version"),
+                    ("Types", "integer", ".status.types"),
+                ]),
                 "schema": {"openAPIV3Schema": schema},
             }],
         },

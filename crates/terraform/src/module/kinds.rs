@@ -23,10 +23,7 @@ pub const KINDS: [Kind; 2] = [
 ];
 
 fn module() -> Json {
-    let columns = json!([
-        {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
-        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    ]);
+    let columns = definition::columns([definition::PHASE]);
     definition::definition(GROUP, MODULE, "modules", "Namespaced", &columns)
 }
 

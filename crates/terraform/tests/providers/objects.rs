@@ -30,6 +30,13 @@ async fn told(plane: &Plane, status: &str, says: &str) -> Json {
 #[tokio::test]
 async fn by_path() {
     let plane = Plane::bare().await;
+    for wrong in [json!({}), json!({"path": "/nowhere/shelf", "source": "test/shelf"})] {
+        let object = json!({
+            "apiVersion": "terraform.hangar.dev/v1alpha1", "kind": "Provider", "metadata": {"name": "shelf"}, "spec": wrong,
+        });
+        let refused = plane.try_create(RESOURCE, object).await.unwrap_err().to_string();
+        assert!(refused.contains("one of path and source is required"), "{refused}");
+    }
     provider(&plane, json!({"path": "/nowhere/shelf"})).await;
     told(&plane, "False", "there is no program at /nowhere/shelf").await;
     plane.provider_secret().await;
