@@ -332,7 +332,7 @@ impl Terraform {
         } else {
             self.recognize(subject, &kept).await?;
         }
-        telling::secrets(subject, state, secrets).await?;
+        telling::secrets(subject, state, secrets, before.resource.is_some()).await?;
         Ok(kept)
     }
 

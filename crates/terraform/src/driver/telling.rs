@@ -9,7 +9,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use objects::{Value as Json, meta};
 use provision::{Failure, Interest, OperationType, Record};
 use runtime::Key;
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::failures::unwritten;
 use super::kept::owner;
@@ -66,7 +66,7 @@ pub async fn take_over(subject: &Looking<'_>, value: &Value, before: Secrets) ->
     };
     let name = match subject.client {
         Some(client) => {
-            let patch = patch(INPUTS[before.generation], &input);
+            let patch = patch(INPUTS[before.input_word], &input);
             Some(write(client, subject, before.name.as_deref(), patch).await?)
         }
         None => before.name.clone(),
@@ -75,8 +75,14 @@ pub async fn take_over(subject: &Looking<'_>, value: &Value, before: Secrets) ->
     Ok(Secrets { name, output_name, input: Some(input), ..before })
 }
 
-/// What is secret of a state, into the Secret that the object names, or one that is made for it.
-pub async fn secrets(subject: &Looking<'_>, state: &State, before: &Secrets) -> Result<(), Failure> {
+/// What is secret of a state, into the Secret that the object names, or one that is made for it. `moved` says that it may
+/// be in another still, which the object named before.
+pub async fn secrets(
+    subject: &Looking<'_>,
+    state: &State,
+    before: &Secrets,
+    moved: bool,
+) -> Result<(), Failure> {
     let connection: &Configured = subject.connection;
     let found = match &connection.remote {
         Some(_) => None,
@@ -84,13 +90,32 @@ pub async fn secrets(subject: &Looking<'_>, state: &State, before: &Secrets) -> 
     };
     let (Some(client), true) = (subject.client, found != before.output) else { return Ok(()) };
     let Some(found) = found else { return forget_secrets(subject, before).await };
-    let mut patch = patch(OUTPUTS[before.generation], &found);
+    let mut patch = patch(OUTPUTS[before.output_word], &found);
     if before.output_name.is_some() {
         let claim = wanted::claim(subject.object, &connection.type_name);
         patch["metadata"] = json!({"annotations": {OUTPUT_OF: claim}});
     }
     let name = write(client, subject, before.output_name.as_deref(), patch).await?;
+    if moved && before.output.is_none() {
+        forget_elsewhere(client, subject, &name).await?;
+    }
     subject.reader.note(&Key::new("secrets", meta::namespace(subject.object), name), Interest::Inputs);
+    Ok(())
+}
+
+/// What the controller wrote for the object into other Secrets than this one goes.
+async fn forget_elsewhere(client: &kube::Client, subject: &Looking<'_>, kept: &str) -> Result<(), Failure> {
+    let claim = wanted::claim(subject.object, &subject.connection.type_name);
+    let made = wanted::made_names(subject.object, &subject.connection.type_name);
+    for secret in subject.reader.list("secrets", meta::namespace(subject.object)).await? {
+        let name = meta::name(&secret);
+        let claimed = meta::annotation(&secret, OUTPUT_OF) == Some(&claim);
+        if name != kept
+            && (claimed || (made.iter().any(|made| made == name) && is_owned(&secret, subject.object)))
+        {
+            forget(client, subject, name, &OUTPUTS).await?;
+        }
+    }
     Ok(())
 }
 
@@ -109,30 +134,45 @@ async fn write(
     let api: Api<SecretObject> = Api::namespaced(client.clone(), meta::namespace(subject.object));
     let written = match to {
         Some(name) => api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await,
-        None => make(&api, subject, &patch["data"]).await,
+        None => make(&api, subject, &patch).await?,
     };
     written
         .map(|secret| secret.metadata.name.unwrap_or_default())
         .map_err(|error| unwritten("the secret values cannot be kept", error))
 }
 
-/// Made, and never taken from somebody who was quicker.
-async fn make(api: &Api<SecretObject>, subject: &Looking<'_>, data: &Json) -> kube::Result<SecretObject> {
+/// Made, and never taken from somebody who was quicker. One that was made for the object a moment ago is written to.
+async fn make(
+    api: &Api<SecretObject>,
+    subject: &Looking<'_>,
+    patch: &Json,
+) -> Result<kube::Result<SecretObject>, Failure> {
+    let namespace = meta::namespace(subject.object);
     let [first, second] = wanted::made_names(subject.object, &subject.connection.type_name);
     let create = async |name: &str| {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": name, "ownerReferences": [owner(subject.object, true)]},
-            "data": data,
+            "data": patch["data"],
         });
         let secret = serde_json::from_value(secret).map_err(kube::Error::SerdeError)?;
-        api.create(&PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() }, &secret)
-            .await
+        let parameters = PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
+        api.create(&parameters, &secret).await
     };
     match create(&first).await {
-        Err(kube::Error::Api(status)) if status.code == 409 => create(&second).await,
-        made => made,
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            let there = subject.reader.peek("secrets", namespace, &first).await?;
+            match there.is_some_and(|secret| is_owned(&secret, subject.object)) {
+                true => Ok(api.patch(&first, &PatchParams::default(), &Patch::Merge(patch)).await),
+                false => Ok(create(&second).await),
+            }
+        }
+        made => Ok(made),
     }
+}
+
+fn is_owned(secret: &Json, object: &Json) -> bool {
+    meta::owner_references(secret).iter().any(|owner| owner["uid"] == meta::uid(object))
 }
 
 /// What the controller wrote into a Secret goes; what the user wrote stays.
@@ -140,9 +180,18 @@ pub async fn forget_secrets(subject: &Looking<'_>, before: &Secrets) -> Result<(
     let (Some(client), Some(name), Some(_)) = (subject.client, &before.output_name, &before.output) else {
         return Ok(());
     };
+    forget(client, subject, name, &[OUTPUTS[before.output_word]]).await
+}
+
+async fn forget(
+    client: &kube::Client,
+    subject: &Looking<'_>,
+    name: &str,
+    keys: &[&str],
+) -> Result<(), Failure> {
     let api: Api<SecretObject> = Api::namespaced(client.clone(), meta::namespace(subject.object));
-    let annotations = json!({OUTPUT_OF: null});
-    let patch = json!({"metadata": {"annotations": annotations}, "data": {OUTPUTS[before.generation]: null}});
+    let data: Map<String, Json> = keys.iter().map(|key| ((*key).to_owned(), Json::Null)).collect();
+    let patch = json!({"metadata": {"annotations": {OUTPUT_OF: null}}, "data": data});
     match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),

@@ -8,6 +8,7 @@ use serde_json::{Map, json};
 
 use super::failures;
 use crate::change;
+use crate::definition::GENERIC_KIND;
 use crate::schema::{Block, Member, Nesting, Shape};
 use crate::shape::{self, Draft, FieldError};
 use crate::value::Value;
@@ -19,9 +20,10 @@ pub const OUTPUTS: [&str; 2] = ["state", "output"];
 /// On a Secret that several objects may name: whose secrets the controller keeps in it.
 pub const OUTPUT_OF: &str = "terraform.hangar.dev/output-of";
 
-/// How an object is named there.
+/// How an object is named there. One of the kind of all types may get another type.
 pub fn claim(object: &Json, type_name: &str) -> String {
-    format!("{type_name}/{}", meta::name(object))
+    let kind = if meta::kind(object) == GENERIC_KIND { GENERIC_KIND } else { type_name };
+    format!("{kind}/{}", meta::name(object))
 }
 
 /// What the Secret of an object says.
@@ -35,8 +37,15 @@ pub struct Secrets {
     pub output: Option<Json>,
     /// What is secret of what is wanted, wherever it comes from.
     pub wanted: Option<Json>,
-    /// The names that this Secret uses.
-    pub generation: usize,
+    /// Of the names of both generations: those that are used for what a user says, and for what the controller does.
+    pub input_word: usize,
+    pub output_word: usize,
+}
+
+/// Which of the names of both generations a Secret has, if any.
+fn word(secret: &Json, names: [&str; 2]) -> Option<usize> {
+    let has = |name: &&str| secret.pointer(&format!("/data/{name}")).is_some();
+    names.iter().position(has)
 }
 
 /// A JSON value of a Secret's key.
@@ -103,16 +112,18 @@ impl Secrets {
             true => made(reader, object, type_name).await?,
             false => Some(secret.clone()),
         };
-        let has = |names: [&str; 2], at: usize| secret.pointer(&format!("/data/{}", names[at])).is_some();
-        let generation =
-            usize::from((has(INPUTS, 1) || has(OUTPUTS, 1)) && !has(INPUTS, 0) && !has(OUTPUTS, 0));
+        // Who changes from one generation's name to the other's finds what was written under the other still.
+        let said = word(&secret, INPUTS);
+        let kept = kept_in.as_ref().and_then(|secret| word(secret, OUTPUTS));
+        let (input_word, output_word) = (said.or(kept).unwrap_or(0), kept.or(said).unwrap_or(0));
         Ok(Secrets {
             output_name: kept_in.as_ref().map(|secret| meta::name(secret).to_owned()),
             name: Some(meta::name(&secret).to_owned()),
-            input: key(&secret, INPUTS[generation])?,
-            output: kept_in.map(|secret| key(&secret, OUTPUTS[generation])).transpose()?.flatten(),
+            input: key(&secret, INPUTS[input_word])?,
+            output: kept_in.map(|secret| key(&secret, OUTPUTS[output_word])).transpose()?.flatten(),
             wanted: None,
-            generation,
+            input_word,
+            output_word,
         })
     }
 

@@ -206,7 +206,7 @@ impl Pass<'_> {
 /// In the words that the Secret uses already; else those of Kubeform's documentation.
 fn output_key(secrets: &Secrets) -> &'static str {
     let named = secrets.name.is_some() && (secrets.input.is_some() || secrets.output.is_some());
-    if named { OUTPUTS[secrets.generation] } else { OUTPUTS[1] }
+    if named { OUTPUTS[secrets.output_word] } else { OUTPUTS[1] }
 }
 
 fn api_resource(group: &str, kind: &str, plural: &str) -> ApiResource {

@@ -87,6 +87,46 @@ async fn two_objects_with_one_secret() {
     plane.until(THINGS, "one", edited).await;
 }
 
+/// Another Secret, or other names in it: what is said is taken from there, and nothing secret stays where it was.
+#[tokio::test]
+async fn another_secret() {
+    let plane = Plane::new().await;
+    plane.provider_secret().await;
+    plane.secret("first", "resource", json!({"secret": "hush-one"})).await;
+    plane.secret("second", "input", json!({"secret": "hush-two"})).await;
+    let is = |secret: &'static str| {
+        let plane = &plane;
+        move |_: Option<&Json>| plane.world.things()[0]["secret"] == secret
+    };
+    plane.thing("one", json!({"resource": {"name": "one"}, "secretRef": {"name": "first"}})).await;
+    plane.current(THINGS, "one").await;
+    // The words of the other generation in place of its own.
+    let edit = json!({"data": {"resource": null}, "stringData": {"input": json!({"secret": "hush-three"}).to_string()}});
+    plane.patch("secrets", "first", edit).await;
+    plane.until(THINGS, "one", is("hush-three")).await;
+    let kept = async |name: &str, key: &str| {
+        let secret = plane.get("secrets", name).await;
+        secret.and_then(|secret| secret_value(&secret, key)).is_some()
+    };
+    assert!(kept("first", "state").await && !kept("first", "output").await);
+    for (patch, secret, kept_in, left) in [
+        (json!({"name": "second"}), Some("hush-two"), ("second", "output"), ("first", "state")),
+        (Json::Null, None, ("one-shelf-sensitive", "state"), ("second", "output")),
+        (json!({"name": "first"}), Some("hush-three"), ("first", "output"), ("one-shelf-sensitive", "state")),
+    ] {
+        plane.patch(THINGS, "one", json!({"spec": {"secretRef": patch}})).await;
+        if let Some(secret) = secret {
+            plane.until(THINGS, "one", is(secret)).await;
+        }
+        plane.current(THINGS, "one").await;
+        assert!(kept(kept_in.0, kept_in.1).await, "{kept_in:?}");
+        assert!(!kept(left.0, left.1).await, "{left:?}");
+    }
+    for name in ["first", "second"] {
+        assert!(kept(name, "input").await, "what a user wrote stays");
+    }
+}
+
 /// The Secret that was made for an object is as good as one that it names.
 #[tokio::test]
 async fn the_secret_that_was_made_is_followed() {
