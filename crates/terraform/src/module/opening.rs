@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use objects::{Value as Json, meta};
@@ -12,8 +13,11 @@ use super::files::Archives;
 use super::kinds::MODULES;
 use super::pass::Stop;
 use super::providing::made_name;
-use super::view::View;
+use super::view::{Child, View};
 use crate::driver::{Opened, Opener, Terraform};
+
+/// What it needs may be there by then.
+const WAITING: Duration = Duration::from_secs(30);
 
 /// Looks at the module of an object anew whenever something of it is needed.
 pub(super) struct Opening {
@@ -41,13 +45,17 @@ impl View<'_> {
         let found = self.find(&ground).await?;
         let course = self.open(&ground, found.said, &found.course.settled).await?;
         let opens = children::opens(object);
-        let missing =
-            || Failure::recoverable(format!("what is ephemeral of it is not open: {}", course.why()));
+        let missing = || {
+            let message = format!("what is ephemeral of it is not open: {}", course.why());
+            match course.failed {
+                Some(_) => Failure::recoverable(message),
+                None => Failure::waiting(WAITING, message),
+            }
+        };
         let mut opened = Opened::default();
         if opens.arguments && !meta::is_deleting(object) {
             // It may have moved to another address.
-            let own =
-                |(_, child): &(&String, &super::view::Child)| meta::name(&child.object) == meta::name(object);
+            let own = |(_, child): &(&String, &Child)| meta::name(&child.object) == meta::name(object);
             let address =
                 ground.children.iter().find(own).map_or(children::address(object), |(address, _)| address);
             let wanted = course.wanted.iter().find(|wanted| wanted.address == address);

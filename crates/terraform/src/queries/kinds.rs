@@ -14,12 +14,8 @@ pub const USUALLY: u64 = 100;
 pub const MOST: u64 = 1_000;
 
 pub fn definition() -> Json {
-    let columns = json!([
-        {"name": "Type", "type": "string", "jsonPath": ".spec.type"},
-        {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
-        {"name": "Complete", "type": "boolean", "jsonPath": ".status.complete"},
-        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    ]);
+    let (of_type, complete) = (("Type", "string", ".spec.type"), ("Complete", "boolean", ".status.complete"));
+    let columns = definition::columns([of_type, definition::PHASE, complete]);
     definition::definition(GROUP, QUERY, PLURAL, "Namespaced", &columns)
 }
 

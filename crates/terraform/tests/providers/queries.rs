@@ -426,6 +426,6 @@ async fn queries_are_asked_at_the_pace_of_the_account() {
     plane.create(QUERIES, query("first", json!({}))).await;
     plane.current(QUERIES, "first").await;
     plane.create(QUERIES, query("second", json!({}))).await;
-    plane.failed(QUERIES, "second", "ListResource waits: too many calls to this account already").await;
+    plane.waits(QUERIES, "second", "ListResource waits: too many calls to this account already").await;
     assert_eq!(plane.asked("ListResource"), 1);
 }
