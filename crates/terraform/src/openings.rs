@@ -171,7 +171,9 @@ impl Shared {
         let ending = self.ending.lock().clone();
         let mut renewal = renewal(&hold);
         loop {
-            let look = Instant::now() + self.kept;
+            let (now, unneeded) = (Instant::now(), *slot.used.lock() + self.kept);
+            // While it is in use, the last use is long ago.
+            let look = if unneeded > now { unneeded } else { now + self.kept };
             tokio::select! {
                 () = tokio::time::sleep_until(renewal.map_or(look, |renewal| renewal.min(look))) => {}
                 () = ending.cancelled() => break,
