@@ -165,7 +165,7 @@ async fn approval() {
     approve().await;
     f.synced(MARKS, "asked").await;
     f.edit(MARKS, "asked", json!({"size": 4, "color": "Red"})).await;
-    f.told(MARKS, "asked", "ACK.Advisory", "True", "wanted \"Red\"").await;
+    f.told(MARKS, "asked", "ACK.Advisory", "True", "Red").await;
     assert_eq!(f.cloud.only("asked").fields["size"], 3);
     approve().await;
     f.synced(MARKS, "asked").await;

@@ -419,6 +419,7 @@ impl Driver for Terraform {
             None => lasting.clone(),
         };
         secrets.wanted = shape::secrets(block, &config);
+        refusing::complete(block, subject.object, &config)?;
         let validate = connection.lease.validate(&connection.type_name, &config);
         let purpose = OperationType::ReadOne;
         let checked = Self::call(subject, purpose, Call::ValidateResourceConfig, &secrets, validate).await?;

@@ -1,5 +1,5 @@
 //! What is wrong with the fields of a resource, by the provider's schema alone: sensitive values in plain sight, fields
-//! that the provider has not, values of other types.
+//! that the provider has not, values of other types, and what is required and not there.
 //!
 //! Kinds of one type have that schema themselves. The kind of all types takes anything, and so do queries; they are looked
 //! at here: at once in control planes of this process, and in every plan or before every question wherever the object is.
@@ -9,10 +9,12 @@ use objects::{Path, Value as Json, meta};
 use provision::Failure;
 
 use crate::definition::{GENERIC_KIND, GROUP};
+use crate::diagnostic::{Path as FieldPath, Step};
 use crate::queries::kinds::QUERY;
 use crate::registry::Registry;
-use crate::schema::Block;
+use crate::schema::{Block, Nested, Nesting, Shape};
 use crate::shape::{self, FieldError};
+use crate::value::Value;
 
 /// What is wrong with an object of the kind of all types, or with a query, if its provider is known.
 pub fn invalid(registry: &Registry, object: &Json) -> ErrorList {
@@ -59,7 +61,54 @@ pub fn exposed(block: &Block, object: &Json) -> Result<(), Failure> {
     })
 }
 
-/// Why a value that is sensitive cannot stand where it does.
+/// What the type requires is there: providers are never asked without it, and rely on that.
+pub fn complete(block: &Block, object: &Json, config: &Value) -> Result<(), Failure> {
+    let Some((steps, problem, hidden)) = lacking(block, config) else { return Ok(()) };
+    let path = shape::field_path("spec.resource", block, &FieldPath(steps));
+    let error = FieldError { path: path.clone(), problem };
+    let message = if hidden { explanation(object, &error) } else { error.problem };
+    Err(Failure::terminal(message).at(path))
+}
+
+/// The first thing that is not there, or there too few or too many times; and whether it is secret.
+fn lacking(block: &Block, value: &Value) -> Option<(Vec<Step>, String, bool)> {
+    let below = |step: Vec<Step>, nested: &Nested, value: &Value| {
+        let (steps, problem, hidden) = lacking(&nested.block, value)?;
+        Some(([step, steps].concat(), problem, hidden))
+    };
+    block.members.iter().find_map(|(name, member)| {
+        let (own, at) = (value.field(name), Step::Attribute(name.clone()));
+        if own.is_null() {
+            let required = || (vec![at], "this is required".to_owned(), member.is_secret());
+            return member.required.then(required);
+        }
+        let Shape::Nested(nested) = &member.shape else { return None };
+        match own {
+            Value::Sequence(elements) => {
+                let count = i64::try_from(elements.len()).unwrap_or(i64::MAX);
+                let counted = |how: &str, bound: i64| {
+                    let message = format!("there may be no {how} than {bound} of them, and here are {count}");
+                    Some((vec![at.clone()], message, false))
+                };
+                if count < nested.min_items {
+                    return counted("fewer", nested.min_items);
+                }
+                if nested.max_items > 0 && count > nested.max_items {
+                    return counted("more", nested.max_items);
+                }
+                let mut all = elements.iter().enumerate();
+                all.find_map(|(index, element)| below(vec![at.clone(), Step::Index(index)], nested, element))
+            }
+            Value::Fields(entries) if nested.nesting == Nesting::Map => entries
+                .iter()
+                .find_map(|(key, entry)| below(vec![at.clone(), Step::Key(key.to_string())], nested, entry)),
+            Value::Fields(_) => below(vec![at], nested, own),
+            _ => None,
+        }
+    })
+}
+
+/// Why a value that is sensitive cannot stand where it does, or where one is missed.
 pub fn explanation(object: &Json, exposed: &FieldError) -> String {
     if meta::kind(object) == QUERY {
         return format!("{}; a query has no Secret to take it from", exposed.problem);

@@ -406,6 +406,31 @@ async fn one_kind_for_all_types() {
         let edit = plane.try_patch(kind, "one", json!({"spec": {"resource": resource}})).await;
         assert!(edit.is_err());
     }
+    // No provider is asked for what lacks something that it requires, wherever that should have come from.
+    let before = plane.world.things();
+    plane
+        .secret("locks", "resource", json!({"lock": [{"password": "hush-one"}, {"password": "hush-two"}]}))
+        .await;
+    for (resource, says) in [
+        (json!({"size": 1}), "this is required (spec.resource.name)"),
+        (
+            json!({"name": "x", "rule": [{"port": 1}, {"cidr": "y"}]}),
+            "this is required (spec.resource.rule[1].port)",
+        ),
+        (json!({"name": "x", "lock": [{"label": "a"}]}), "this is required (spec.resource.lock[1].label)"),
+    ] {
+        let mut lacking = object.clone();
+        lacking["metadata"]["name"] = json!("lacking");
+        if resource.get("lock").is_some() {
+            lacking["spec"]["secretRef"] = json!({"name": "locks"});
+        }
+        lacking["spec"]["resource"] = resource;
+        plane.create(kind, lacking).await;
+        plane.failed(kind, "lacking", says).await;
+        plane.delete(kind, "lacking").await;
+        plane.gone(kind, "lacking").await;
+    }
+    assert_eq!(plane.world.things(), before);
     plane.patch(kind, "one", json!({"spec": {"type": "shelf_other"}})).await;
     plane.failed(kind, "one", "the provider has no resource type \"shelf_other\"").await;
     plane.patch(kind, "one", json!({"spec": {"type": "shelf_thing"}})).await;

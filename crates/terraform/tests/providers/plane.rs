@@ -99,6 +99,12 @@ impl Plane {
             _directory: directory,
         };
         plane.start();
+        // What comes during the first sweep is found by it and told of as well, and so may be looked at twice.
+        let began = tokio::time::Instant::now();
+        while !plane.fleet.load().await.is_ok_and(|cursor| cursor.is_some()) {
+            assert!(began.elapsed() < PATIENCE, "the first sweep does not end");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         plane
     }
 
