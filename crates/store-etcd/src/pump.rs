@@ -73,10 +73,11 @@ impl From<Fault> for End {
 
 async fn follow(engine: &Engine, reader: &mut Reader) -> Result<Infallible, End> {
     let reached = engine.recent.reached();
+    let mut revisions = engine.revisions(&engine.keys.everything(), reached + 1).await?;
+    // Asked when the watch stands: one of what is yet to come is silent, and etcd may be restored while it is opened.
     if engine.now().await? < reached {
         return Err(End::Gap);
     }
-    let mut revisions = engine.revisions(&engine.keys.everything(), reached + 1).await?;
     loop {
         publish(engine, reader, &revisions.next().await?).await?;
     }
