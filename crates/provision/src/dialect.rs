@@ -103,6 +103,23 @@ pub struct Report<'a> {
     pub advisories: &'a [Advisory],
 }
 
+impl<'a> Report<'a> {
+    /// Of what is no resource of a cloud itself: nothing is known but how it went.
+    pub fn new(facts: &'a Facts, object: &'a Value, verdict: &'a Verdict) -> Report<'a> {
+        Report {
+            facts,
+            object,
+            verdict,
+            status: None,
+            arn: None,
+            place: None,
+            references: &ReferencesState::None,
+            late: None,
+            advisories: &[],
+        }
+    }
+}
+
 /// When to look again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {

@@ -3,6 +3,7 @@
 //! A definition and its schema are apart: all tenants share the rows, and a schema is made only when an object of the
 //! kind is met.
 
+use kube::api::ApiResource;
 use serde_json::{Map, Value as Json, json};
 
 use crate::names::{API_VERSION, FieldNames, KindName};
@@ -43,6 +44,30 @@ pub(crate) fn columns<const N: usize>(own: [(&str, &str, &str); N]) -> Json {
     let path = ".status.conditions[?(@.type=='Ready')].message";
     all.push(json!({"name": "Message", "type": "string", "priority": 1, "jsonPath": path}));
     Json::Array(all)
+}
+
+/// The schema of a condition.
+pub(crate) fn condition() -> Json {
+    json!({
+        "type": "object",
+        "required": ["type", "status"],
+        "properties": {
+            "type": {"type": "string"}, "status": {"type": "string"}, "reason": {"type": "string"},
+            "message": {"type": "string"}, "lastTransitionTime": {"type": "string", "format": "date-time"},
+            "observedGeneration": {"type": "integer", "format": "int64"},
+        },
+    })
+}
+
+/// How objects of a kind are asked for.
+pub(crate) fn api_resource(group: &str, kind: &str, plural: &str) -> ApiResource {
+    ApiResource {
+        group: group.into(),
+        version: API_VERSION.into(),
+        api_version: format!("{group}/{API_VERSION}"),
+        kind: kind.into(),
+        plural: plural.into(),
+    }
 }
 
 pub(crate) fn definition(group: &str, kind: &str, plural: &str, scope: &str, columns: &Json) -> Json {
@@ -134,15 +159,6 @@ fn whole(own: Map<String, Json>, required: &[&str]) -> Json {
         spec.insert(field.to_owned(), schema);
     }
     spec.extend(own);
-    let condition = json!({
-        "type": "object",
-        "required": ["type", "status"],
-        "properties": {
-            "type": {"type": "string"}, "status": {"type": "string"}, "reason": {"type": "string"},
-            "message": {"type": "string"}, "lastTransitionTime": {"type": "string", "format": "date-time"},
-            "observedGeneration": {"type": "integer", "format": "int64"},
-        },
-    });
     json!({
         "type": "object",
         "properties": {
@@ -155,7 +171,7 @@ fn whole(own: Map<String, Json>, required: &[&str]) -> Json {
                 "properties": {
                     "observedGeneration": {"type": "integer", "format": "int64"},
                     "phase": {"type": "string"},
-                    "conditions": {"type": "array", "items": condition},
+                    "conditions": {"type": "array", "items": condition()},
                 },
             },
         },

@@ -12,13 +12,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use auth::user::{MASTERS, UserInfo};
 use futures::TryStreamExt;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use objects::{Value as Json, meta};
 use runtime::{Context, Controller, Error, Event, Fleet, Kinds, Next, Request, Triggers};
 use serde::Deserialize;
 use serde_json::{Map, json};
 
-use crate::definition::{GENERIC_PLURAL, GROUP};
+use crate::definition::{GENERIC_PLURAL, GROUP, api_resource};
 use crate::names::API_VERSION;
 use crate::plugin::{Launch, Pool, Stamp};
 use crate::registry::{Registry, Served};
@@ -363,13 +363,7 @@ impl Controller for Providers {
         if !self.tells {
             return Ok(self.follow(&object).await);
         }
-        let kind = ApiResource {
-            group: GROUP.into(),
-            version: API_VERSION.into(),
-            api_version: format!("{GROUP}/{API_VERSION}"),
-            kind: KIND.into(),
-            plural: "providers".into(),
-        };
+        let kind = api_resource(GROUP, KIND, "providers");
         let api: Api<DynamicObject> = Api::all_with(context.client().clone(), &kind);
         let going = meta::is_deleting(&object);
         let left = if going { self.objects_of(name).await? } else { 0 };

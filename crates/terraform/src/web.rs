@@ -28,14 +28,6 @@ pub fn client() -> Result<&'static Web, &'static String> {
     WEB.as_ref()
 }
 
-/// What went wrong, with its causes: the outermost says no more than that something did.
-pub fn words(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let mut all: Vec<String> = causes.map(ToString::to_string).collect();
-    all.dedup();
-    all.join(": ")
-}
-
 /// Whether nobody on the way can read or change what is asked at a URL: it goes by https, or does not leave this machine.
 pub fn is_safe(url: &str) -> bool {
     let Ok(uri) = url.parse::<Uri>() else { return false };

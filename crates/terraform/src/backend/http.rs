@@ -15,6 +15,7 @@ use provision::Failure;
 use serde::Deserialize;
 
 use super::{Access, Backend, Held, Lock, away, locked, settings};
+use crate::plugin::causes;
 use crate::web;
 
 const NAME: &str = "http";
@@ -62,7 +63,7 @@ impl Http {
         let body = Full::new(Bytes::from(body.unwrap_or_default()));
         let request = request.body(body).map_err(|error| away(NAME, error))?;
         let asked = async {
-            let answer = web.request(request).await.map_err(|error| away(NAME, web::words(&error)))?;
+            let answer = web.request(request).await.map_err(|error| away(NAME, causes(&error)))?;
             let status = answer.status();
             let body = Limited::new(answer.into_body(), LARGEST).collect().await;
             Ok((status, body.map_err(|error| away(NAME, error))?.to_bytes()))

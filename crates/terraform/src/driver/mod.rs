@@ -315,14 +315,14 @@ impl Driver for Terraform {
         let mut json = self.configuration(around.reader, around.object, &provider).await?;
         let remote = self.remote(around).await?;
         let block = &provider.catalogue.provider.block;
-        let (config, _) = wanted::configuration(block, &json)?;
+        let (mut config, mut redactions) = wanted::configuration(block, &json)?;
         // Without what is ephemeral: nobody has edited what is another one each time.
         let visible = shape::shown(block, &config).to_string();
         let opened = self.opened(around).await?;
         if let (Json::Object(all), Some(Json::Object(own))) = (&mut json, &opened.provider) {
             all.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
+            (config, redactions) = wanted::configuration(block, &json)?;
         }
-        let (config, mut redactions) = wanted::configuration(block, &json)?;
         redactions.extend(opened.texts());
         let lease = self.pool.lease(program, &provider.digest, &config).await;
         let lease = lease.map_err(|error| {
@@ -414,9 +414,11 @@ impl Driver for Terraform {
         };
         refusing::exposed(block, subject.object)?;
         let lasting = wanted::config(block, subject.desired, &secrets)?;
+        let mut asked = lasting.to_state_json(connection.schema.ty()).unwrap_or_default();
+        asked.extend_from_slice(connection.visible.as_bytes());
         let config = match &connection.opened.arguments {
             Some(open) => wanted::config(block, subject.desired, &secrets.with_input(open))?,
-            None => lasting.clone(),
+            None => lasting,
         };
         secrets.wanted = shape::secrets(block, &config);
         refusing::complete(block, subject.object, &config)?;
@@ -430,8 +432,6 @@ impl Driver for Terraform {
         connection.warned(subject, &checked, &secrets);
         let none = State::none();
         let prior = observed.map_or(&none, |observed| &observed.note.state);
-        let mut asked = lasting.to_state_json(connection.schema.ty()).unwrap_or_default();
-        asked.extend_from_slice(connection.visible.as_bytes());
         let config = match observed {
             Some(_) => ignoring::without_ignored(subject.object, block, &prior.value, config)?,
             None => config,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use auth::user::{MASTERS, UserInfo};
 use objects::{Value as Json, meta};
-use provision::dialect::{Look, ReferencesState, Report, Verdict};
+use provision::dialect::{Look, Report, Verdict};
 use provision::policies::PAUSED;
 use provision::{Dependants, Dialect as _, Engine, Facts, Failure, Reader};
 use runtime::{Context, Controller, Error, Event, Key, Kinds, Next, Request, Triggers};
@@ -125,17 +125,7 @@ impl Modules {
 
     /// Writes down how it went, and says when to look again.
     async fn tell(&self, context: &Context, pass: &Pass<'_>, verdict: &Verdict) -> Result<Next, Error> {
-        let report = Report {
-            facts: &self.facts,
-            object: &pass.view.object,
-            verdict,
-            status: None,
-            arn: None,
-            place: None,
-            references: &ReferencesState::None,
-            late: None,
-            advisories: &[],
-        };
+        let report = Report::new(&self.facts, &pass.view.object, verdict);
         let mut status = Kubeform.status(&report, context.now);
         if let Some(resources) = &pass.resources {
             status["resources"] = resources.clone();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use objects::{Value as Json, meta};
 use provision::Failure;
 use runtime::Error;
@@ -18,9 +18,8 @@ use super::kinds::{FINALIZER, GROUP, MODULE};
 use super::pass::{Pass, SECRET_WORD, Stop};
 use super::providing::made_name;
 use super::view::Child;
-use crate::definition;
+use crate::definition::{self, api_resource};
 use crate::driver::wanted::{self, OUTPUTS, Secrets, made_names, merge_patch};
-use crate::names::API_VERSION;
 
 const MANAGER: &str = "hangar-terraform-modules";
 
@@ -207,14 +206,4 @@ impl Pass<'_> {
 fn output_key(secrets: &Secrets) -> &'static str {
     let named = secrets.name.is_some() && (secrets.input.is_some() || secrets.output.is_some());
     if named { OUTPUTS[secrets.output_word] } else { OUTPUTS[1] }
-}
-
-fn api_resource(group: &str, kind: &str, plural: &str) -> ApiResource {
-    ApiResource {
-        group: group.into(),
-        version: API_VERSION.into(),
-        api_version: format!("{group}/{API_VERSION}"),
-        kind: kind.into(),
-        plural: plural.into(),
-    }
 }

@@ -50,20 +50,11 @@ pub fn schema() -> Json {
             "object": text("The object of this namespace that has it already, as Kind/name."),
         },
     });
-    let condition = json!({
-        "type": "object",
-        "required": ["type", "status"],
-        "properties": {
-            "type": {"type": "string"}, "status": {"type": "string"}, "reason": {"type": "string"},
-            "message": {"type": "string"}, "lastTransitionTime": {"type": "string", "format": "date-time"},
-            "observedGeneration": {"type": "integer", "format": "int64"},
-        },
-    });
     let status = json!({
         "type": "object",
         "properties": {
             "phase": {"type": "string"},
-            "conditions": {"type": "array", "items": condition},
+            "conditions": {"type": "array", "items": definition::condition()},
             "observedGeneration": {"type": "integer", "format": "int64"},
             "found": {"type": "array", "items": found},
             "complete": {"type": "boolean", "description": "Whether these are all: the limit cut nothing off."},

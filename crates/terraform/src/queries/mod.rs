@@ -13,19 +13,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use auth::user::{MASTERS, UserInfo};
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use objects::{CompactString, Value as Json, meta};
-use provision::dialect::{Look, ReferencesState, Report, Verdict};
+use provision::dialect::{Look, Report, Verdict};
 use provision::policies::{PAUSED, RECONCILE};
 use provision::{Dependants, Dialect as _, Driver as _, Engine, Facts, Reader};
 use quick_cache::sync::Cache;
 use runtime::{Change, Context, Controller, Error, Event, Key, Kinds, Next, Request, Triggers};
 use serde_json::json;
 
-use crate::definition::GROUP;
+use crate::definition::{self, GROUP};
 use crate::dialect::{self, Condition, Kubeform};
 use crate::driver::Terraform;
-use crate::names::API_VERSION;
 use asking::Answer;
 use kinds::{PLURAL, QUERIES, QUERY};
 
@@ -149,17 +148,7 @@ impl Controller for Queries {
 impl Queries {
     /// Writes down how it went, and says when to look again.
     async fn tell(&self, context: &Context, object: &Json, verdict: &Verdict) -> Result<Next, Error> {
-        let report = Report {
-            facts: &self.facts,
-            object,
-            verdict,
-            status: None,
-            arn: None,
-            place: None,
-            references: &ReferencesState::None,
-            late: None,
-            advisories: &[],
-        };
+        let report = Report::new(&self.facts, object, verdict);
         write(context, object, Kubeform.status(&report, context.now)).await?;
         Ok(match Kubeform.look(&report) {
             Look::Never | Look::Interval => Next::Done,
@@ -208,13 +197,7 @@ async fn write(context: &Context, object: &Json, status: Json) -> Result<(), Err
     if object.get("status") == Some(&status) {
         return Ok(());
     }
-    let kind = ApiResource {
-        group: GROUP.into(),
-        version: API_VERSION.into(),
-        api_version: format!("{GROUP}/{API_VERSION}"),
-        kind: QUERY.into(),
-        plural: PLURAL.into(),
-    };
+    let kind = definition::api_resource(GROUP, QUERY, PLURAL);
     let api: Api<DynamicObject> =
         Api::namespaced_with(context.client().clone(), meta::namespace(object), &kind);
     let patch = Patch::Merge(json!({"status": status}));

@@ -9,6 +9,7 @@ use prost::bytes::Bytes;
 use serde::Deserialize;
 
 use super::{SourceError, Version, Wanted, archive, blocking, check, hashes, platform, unreadable};
+use crate::plugin::causes;
 use crate::web;
 
 /// What a web server may say about versions, and how large an archive may be.
@@ -256,7 +257,7 @@ pub(crate) async fn get(url: &str, most: usize) -> Result<Option<Bytes>, SourceE
                 return Err(unreadable(&target, &"only https is fetched from other machines"));
             }
             let uri: http::Uri = target.parse().map_err(|error| unreadable(&target, &error))?;
-            let answer = client.get(uri).await.map_err(|error| unreadable(&target, &web::words(&error)))?;
+            let answer = client.get(uri).await.map_err(|error| unreadable(&target, &causes(&error)))?;
             match answer.status().as_u16() {
                 200 => {
                     let body = Limited::new(answer.into_body(), most).collect().await;

@@ -360,12 +360,7 @@ impl Plane {
         name: &'a str,
         says: &'a str,
     ) -> impl Future<Output = Json> + 'a {
-        let failed = self.until(kind, name, move |object| {
-            object.is_some_and(|object| {
-                object["status"]["phase"] == "Failed" && message(object, "Stalled").contains(says)
-            })
-        });
-        async move { failed.await.unwrap() }
+        self.told(kind, name, ("Failed", "Stalled"), says)
     }
 
     /// Waiting for something else, with this in the message; that is no failure.
@@ -376,12 +371,23 @@ impl Plane {
         name: &'a str,
         says: &'a str,
     ) -> impl Future<Output = Json> + 'a {
-        let waits = self.until(kind, name, move |object| {
+        self.told(kind, name, ("InProgress", "Reconciling"), says)
+    }
+
+    #[track_caller]
+    fn told<'a>(
+        &'a self,
+        kind: &'a str,
+        name: &'a str,
+        (phase, condition): (&'a str, &'a str),
+        says: &'a str,
+    ) -> impl Future<Output = Json> + 'a {
+        let told = self.until(kind, name, move |object| {
             object.is_some_and(|object| {
-                object["status"]["phase"] == "InProgress" && message(object, "Reconciling").contains(says)
+                object["status"]["phase"] == phase && message(object, condition).contains(says)
             })
         });
-        async move { waits.await.unwrap() }
+        async move { told.await.unwrap() }
     }
 
     #[track_caller]
