@@ -15,7 +15,7 @@ use serde_json::Value;
 
 /// Our crates from the purest to the product, as in ARCHITECTURE.md. A crate may know those before it, not those
 /// after it.
-const ORDER: [&str; 25] = [
+const ORDER: [&str; 26] = [
     "objects",
     "schemas",
     "rules",
@@ -25,6 +25,7 @@ const ORDER: [&str; 25] = [
     "store",
     "store-postgres",
     "store-etcd",
+    "egress",
     "auth",
     "admission",
     "apiserver",
