@@ -97,13 +97,15 @@ enum Stage {
 impl Engine {
     pub fn new(store: Arc<dyn Store>, config: Config) -> Arc<Engine> {
         let metrics = Arc::new(Metrics::new(config.audit.as_ref()));
-        Engine::of(DEFAULT_STORE.into(), store, Arc::new(config), metrics, Arc::default())
+        let fairness = Fairness::new(config.limits);
+        Engine::of(DEFAULT_STORE.into(), store, Arc::new(config), metrics, Arc::default(), fairness)
     }
 
     /// The engine of a further store of the same process: the same keys, the same kinds, one set of numbers.
     pub fn beside(&self, name: impl Into<CompactString>, store: Arc<dyn Store>) -> Arc<Engine> {
         let (config, metrics) = (self.config.clone(), self.metrics.clone());
-        Engine::of(name.into(), store, config, metrics, self.planes.catalogs.clone())
+        let catalogs = self.planes.catalogs.clone();
+        Engine::of(name.into(), store, config, metrics, catalogs, self.fairness.beside())
     }
 
     fn of(
@@ -112,13 +114,14 @@ impl Engine {
         config: Arc<Config>,
         metrics: Arc<Metrics>,
         catalogs: Arc<Catalogs>,
+        fairness: Fairness,
     ) -> Arc<Engine> {
         let codec = Codec::new(&config.data_key);
         let store = metrics.measured(&name, store);
         Arc::new(Engine {
             name,
             planes: Arc::new(ControlPlanes::new(store.clone(), codec.clone(), catalogs)),
-            fairness: Arc::new(Fairness::new(config.limits)),
+            fairness: Arc::new(fairness),
             credentials: Arc::default(),
             metrics,
             documents: Arc::default(),

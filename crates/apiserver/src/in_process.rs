@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 
 use auth::user::UserInfo;
 use bytes::Bytes;
-use futures::future::BoxFuture;
 use http::{HeaderValue, Request, Response, header};
 use objects::CompactString;
 use store::{Key, Scope, StoreError};
@@ -19,6 +18,7 @@ use crate::control_plane::ControlPlane;
 use crate::engine::Engine;
 use crate::owners;
 use crate::service::ApiServer;
+use crate::stations::fairness::Placed;
 
 /// The API of one control plane for one known caller. Nothing is kept between calls: making one costs a few
 /// words, and dropping it nothing.
@@ -59,7 +59,7 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+    type Future = Placed<Result<Self::Response, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))

@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use http::{HeaderValue, Request, Response, header, request};
 use http_body_util::BodyExt;
 use objects::{Reason, Status};
@@ -18,6 +17,7 @@ use crate::call::{Call, Head};
 use crate::engine::{Engine, no_control_plane};
 use crate::engines::Engines;
 use crate::route::{Action, Target};
+use crate::stations::fairness::{HEAVY, Placed};
 use crate::trail::Trail;
 use crate::{Door, compress, extension, paths, stations, subresources, verbs};
 
@@ -57,7 +57,7 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+    type Future = Placed<Result<Self::Response, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -65,7 +65,8 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let server = self.clone();
-        Box::pin(async move { Ok(answer(&server, request).await) })
+        let pool = self.engine().fairness.pool().clone();
+        Placed::new(pool, Box::pin(async move { Ok(answer(&server, request).await) }))
     }
 }
 
@@ -152,6 +153,9 @@ where
             let Some(action) = action else { return Err(method_not_allowed().into()) };
             let body = stations::decode::read_body(body, action).await?;
             trail.body(&head.headers, &body);
+            if body.len() >= HEAVY {
+                engine.fairness.slice(plane.id).await?;
+            }
             let mut call = Call::new(engine.clone(), plane, surface, row, user, target, action, head, body)?;
             call.seat = Some(seat);
             let answered = if call.target.subresource.is_empty() {

@@ -1,11 +1,16 @@
 //! A share for every control plane, and no more: a noisy one slows itself.
 //!
+//! [`pool`] runs heavy work, [`budget`] counts the bytes in flight.
+//!
 //! **Invariant:** a control plane has an entry here only while it has requests or watches open, or has lately
 //! used up part of its rate; idle ones have none.
 
+mod budget;
+mod pool;
+
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use objects::{Reason, Status};
@@ -19,6 +24,12 @@ use crate::control_plane::{ControlPlane, Quota};
 use crate::route::Target;
 use crate::service::Failure;
 
+pub use budget::{Budget, Reservation};
+pub use pool::{HEAVY, Placed, Pool};
+
+/// A control plane of one of the stores of the process: ids of tenants are unique within a store only.
+pub type Owner = (u32, TenantId);
+
 /// The share of one control plane.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -30,6 +41,10 @@ pub struct Limits {
     /// Requests a second in the long run, and how many may come at once after a quiet time.
     pub requests_per_second: f64,
     pub burst: f64,
+    /// Bytes of bodies, decoded values and answers in flight, of all control planes together.
+    pub memory: usize,
+    /// Processor cores that heavy work may use.
+    pub cores: usize,
 }
 
 impl Default for Limits {
@@ -41,6 +56,9 @@ impl Default for Limits {
             watches: 20_000,
             requests_per_second: 20_000.0,
             burst: 40_000.0,
+            // The process derives it from its memory limit; this is for whoever does not.
+            memory: 1 << 30,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
 }
@@ -97,7 +115,17 @@ const SHARDS: usize = 16;
 
 pub struct Fairness {
     limits: Limits,
+    /// Which of the stores of the process this one is for.
+    store: u32,
     shards: Arc<[Mutex<HashMap<TenantId, Share>>; SHARDS]>,
+    process: Arc<Process>,
+}
+
+/// What all stores of the process share.
+struct Process {
+    pool: Arc<Pool>,
+    budget: Arc<Budget>,
+    stores: AtomicU32,
 }
 
 /// Room for one request; given back when dropped.
@@ -119,7 +147,58 @@ fn shard(tenant: TenantId) -> usize {
 
 impl Fairness {
     pub fn new(limits: Limits) -> Self {
-        Fairness { limits, shards: Arc::new(std::array::from_fn(|_| Mutex::default())) }
+        let (pool, budget) = (Arc::new(Pool::new(limits.cores)), Budget::new(limits.memory));
+        Fairness::of(limits, Arc::new(Process { pool, budget, stores: AtomicU32::new(0) }))
+    }
+
+    /// For a further store of the same process.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        Fairness::of(self.limits, self.process.clone())
+    }
+
+    fn of(limits: Limits, process: Arc<Process>) -> Self {
+        let store = process.stores.fetch_add(1, Ordering::Relaxed);
+        let shards = Arc::new(std::array::from_fn(|_| Mutex::default()));
+        Fairness { limits, store, shards, process }
+    }
+
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.process.pool
+    }
+
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.process.budget
+    }
+
+    /// Reserves bytes for a control plane; 429 if that would be more than its share.
+    pub fn reserve(&self, tenant: TenantId, bytes: usize) -> Result<Reservation, Failure> {
+        self.process.budget.reserve((self.store, tenant), bytes)
+    }
+
+    /// Runs a slice of heavy work on the pool, in the control plane's turn. A slice should take a few milliseconds at
+    /// most. A slice that waits is cancelled by dropping the future.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        tenant: TenantId,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        Ok(self.process.pool.spawn((self.store, tenant), async move { work() })?.await)
+    }
+
+    /// The same for a future: each part between two awaits is a slice.
+    pub async fn run_future<T: Send + 'static>(
+        &self,
+        tenant: TenantId,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Failure> {
+        Ok(self.process.pool.spawn((self.store, tenant), work)?.await)
+    }
+
+    /// Begins a slice of heavy work within a request. What follows runs on the pool; other control planes get their turn
+    /// first. To be awaited before each few hundred kilobytes of work.
+    pub async fn slice(&self, tenant: TenantId) -> Result<(), Failure> {
+        pool::slice(&self.process.pool, (self.store, tenant)).await
     }
 
     /// Room for this request, as soon as it is its turn; 429 if that would be too long.
