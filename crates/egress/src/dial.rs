@@ -34,6 +34,10 @@ impl NoResponse {
     /// Before anything was sent.
     pub(crate) const UNSENT: NoResponse = NoResponse { sent: false };
 
+    pub(crate) fn after(sent: bool) -> NoResponse {
+        NoResponse { sent }
+    }
+
     /// Whether the destination may have received the request.
     pub fn was_sent(self) -> bool {
         self.sent
