@@ -47,7 +47,7 @@ fn a_new_one_of_the_same_name_knows_nothing_of_the_old() {
     let (old, of_old) = with_note(&server, "b", "old");
     let page = of_old.get(&old.path("/api/v1/configmaps?limit=1")).ok();
     old.delete(&server);
-    assert_eq!(of_old.get(&old.path(NOTE)).code, 404, "nobody is there to be asked");
+    assert_eq!(of_old.get(&old.path(NOTE)).code, 401, "as at one that is there and does not know it");
 
     let new = ControlPlane::create(&server, "b");
     let of_new = server.client_as(new.credentials());

@@ -10,6 +10,7 @@
 //!
 //! Not here: sockets (see `listener`), controllers (see `controllers`), configuration.
 
+mod absent;
 mod admit;
 pub mod audit;
 mod body;

@@ -36,6 +36,11 @@ impl Target {
         Self::resource(path).map_or_else(|| Target::Path(path.to_owned()), Target::Resource)
     }
 
+    /// Whether it asks for the health of the process, which is nobody's secret.
+    pub fn is_health(&self) -> bool {
+        matches!(self, Target::Path(path) if crate::paths::is_health(path))
+    }
+
     fn resource(path: &str) -> Option<ResourceTarget> {
         let mut parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         if parts.last() == Some(&"") {

@@ -19,7 +19,7 @@ use crate::engines::Engines;
 use crate::route::{Action, Target};
 use crate::stations::fairness::{HEAVY, Placed};
 use crate::trail::Trail;
-use crate::{Door, compress, extension, paths, stations, subresources, verbs};
+use crate::{Door, absent, compress, extension, paths, stations, subresources, verbs};
 
 /// A failed request. Boxed: it is the rare case and must not make every result large.
 #[derive(Debug)]
@@ -104,13 +104,14 @@ where
     };
 
     // The control plane at the door.
-    let Some((engine, plane)) = server.engines.find(&door.control_plane).await? else {
-        return Err(no_control_plane().into());
-    };
+    let found = server.engines.find(&door.control_plane).await?;
     let head = Head::new(parts, door)?;
 
     let target = Target::parse(&head.path);
     trail.asked(&head, &target);
+    let Some((engine, plane)) = found else {
+        return absent::answer(server.engine(), &head, &target).map(uncached);
+    };
 
     // Who asks?
     let caller = match stations::authenticate::user(engine, &plane, &head).await {
@@ -132,7 +133,7 @@ where
     // May they?
     stations::authorize::request(engine, &plane, &user, &head, &target, trail).await?;
 
-    let mut answer = match target {
+    let answer = match target {
         Target::Path(path) => {
             let rest = path.strip_prefix(extension::PREFIX).filter(|_| plane.name == engine.config.hosting);
             match (rest, engine.extension.get()) {
@@ -167,11 +168,16 @@ where
             answered.map(|response| call.with_warnings(response))
         }
     }?;
+    Ok(uncached(answer))
+}
+
+/// Answers that do not say otherwise are for the caller alone, and only now.
+fn uncached(mut answer: Response<Body>) -> Response<Body> {
     answer
         .headers_mut()
         .entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-cache, private"));
-    Ok(answer)
+    answer
 }
 
 pub fn method_not_allowed() -> Status {

@@ -7,6 +7,8 @@ use objects::Status;
 use crate::authorize::Attributes;
 use crate::user::{self, UserInfo, service_accounts_of, split_service_account};
 
+/// Every header that begins like this is about impersonation.
+const PREFIX: &str = "impersonate-";
 pub const USER_HEADER: &str = "impersonate-user";
 pub const GROUP_HEADER: &str = "impersonate-group";
 pub const UID_HEADER: &str = "impersonate-uid";
@@ -26,13 +28,23 @@ pub struct Impersonation {
 impl Impersonation {
     /// Reads the headers; `None` if nobody is to be impersonated. Names of headers are compared without
     /// regard to case.
+    ///
+    /// Values are UTF-8. A value that is not is refused, also in a header of an unknown name: a request that asks
+    /// for impersonation must never be carried out as its caller. Readable headers of unknown names are ignored, as
+    /// upstream.
     pub fn from_headers<'a>(
-        headers: impl IntoIterator<Item = (&'a str, &'a str)>,
+        headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Result<Option<Self>, Status> {
         let mut asked = Impersonation::default();
         let mut extra_asked = false;
         for (name, value) in headers {
             let name = name.to_ascii_lowercase();
+            if !name.starts_with(PREFIX) {
+                continue;
+            }
+            let value = std::str::from_utf8(value).map_err(|_| {
+                Status::bad_request(format!("the value of the header {name:?} is not valid UTF-8"))
+            })?;
             match name.as_str() {
                 USER_HEADER if asked.user.is_empty() => value.clone_into(&mut asked.user),
                 UID_HEADER if asked.uid.is_empty() => value.clone_into(&mut asked.uid),
@@ -126,7 +138,7 @@ mod tests {
     use super::*;
 
     fn read(headers: &[(&str, &str)]) -> Option<Impersonation> {
-        Impersonation::from_headers(headers.iter().copied()).unwrap()
+        Impersonation::from_headers(headers.iter().map(|(name, value)| (*name, value.as_bytes()))).unwrap()
     }
 
     #[test]
@@ -185,10 +197,35 @@ mod tests {
     fn without_a_user() {
         assert_eq!(read(&[("accept", "*/*")]), None);
         for header in ["Impersonate-Group", "Impersonate-Uid", "Impersonate-Extra-x"] {
-            let refusal = Impersonation::from_headers([(header, "v")]).unwrap_err();
+            let refusal = Impersonation::from_headers([(header, &b"v"[..])]).unwrap_err();
             assert_eq!(refusal.code, 400, "{header}");
             assert!(refusal.message.ends_with("without impersonating a user"), "{}", refusal.message);
         }
+    }
+
+    #[test]
+    fn values_are_utf_8_or_the_request_is_refused() {
+        let jan = Impersonation::from_headers([("Impersonate-User", "jan\u{e9}".as_bytes())]).unwrap();
+        assert_eq!(jan.unwrap().into_user().name, "jan\u{e9}");
+        for header in [
+            "Impersonate-User",
+            "Impersonate-Uid",
+            "Impersonate-Group",
+            "Impersonate-Extra-x",
+            "IMPERSONATE-NEW",
+        ] {
+            let user = ("Impersonate-User", &b"jane"[..]);
+            for headers in [vec![(header, &b"jan\xe9"[..])], vec![user, (header, &b"\xff"[..])]] {
+                let refusal = Impersonation::from_headers(headers).unwrap_err();
+                assert_eq!(refusal.code, 400, "{header}: {}", refusal.message);
+            }
+        }
+        assert_eq!(Impersonation::from_headers([("x-note", &b"\xff"[..])]).unwrap(), None);
+        assert_eq!(
+            read(&[("Impersonate-New", "x")]),
+            None,
+            "as upstream, an unknown header asks for nothing"
+        );
     }
 
     #[test]

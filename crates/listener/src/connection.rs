@@ -204,6 +204,10 @@ async fn answer(server: ApiServer, doors: &Doors, peer: &Peer, request: Request<
 }
 
 async fn judged(server: ApiServer, doors: &Doors, peer: &Peer, mut request: Request<Lent>) -> Response<Body> {
+    // RFC 9112, 3.2: two parties that read different ones would disagree about whom the request is for.
+    if request.headers().get_all(http::header::HOST).iter().nth(1).is_some() {
+        return apiserver::status_response(&Status::bad_request("too many Host headers"));
+    }
     let uri = request.uri();
     let host = uri.host().or_else(|| request.headers().get(http::header::HOST)?.to_str().ok());
     let (name, prefix) = match doors.destination(peer.server_name.as_deref(), host, uri.path()) {

@@ -185,7 +185,7 @@ fn it_is_a_control_plane_like_others_and_outlives_every_kill() {
 
     delete(&server, "apart");
     assert!(!room(&server, "apart").exists());
-    assert_eq!(own.get(&inside("apart", "/api/v1/namespaces")).code, 404);
+    assert_eq!(own.get(&inside("apart", "/api/v1/namespaces")).code, 401);
     // The name is free, and nothing comes back.
     create(&server, "apart", &apart());
     let found = kubectl(&server, "apart", "get namespace x");

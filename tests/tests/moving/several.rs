@@ -191,7 +191,11 @@ pub fn wishes(server: &Server) {
     }
 
     hangar(server, &["delete", "far"]).unwrap();
-    assert_eq!(host.get(&path("far", "/version")).code, 404);
+    assert_eq!(
+        host.get(&path("far", "/version")).code,
+        401,
+        "as at one that is there and does not know the host"
+    );
 }
 
 /// More than etcd takes in one request, and less than the server does.

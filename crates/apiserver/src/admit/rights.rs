@@ -28,8 +28,11 @@ pub async fn validate(call: &Call, object: &Value, change: Change<'_>) -> Result
         "certificates.k8s.io" => match change {
             Change::Create => check_subject(call, object),
             Change::Update { part: Part::Whole("approval"), .. } => may(call, object, "approve").await,
+            // As upstream: a condition such as `Failed` is the signer's verdict as much as a certificate is.
             Change::Update { old, part: Part::Status }
-                if old.pointer("/status/certificate") != object.pointer("/status/certificate") =>
+                if ["/status/certificate", "/status/conditions"]
+                    .iter()
+                    .any(|field| old.pointer(field) != object.pointer(field)) =>
             {
                 may(call, object, "sign").await
             }

@@ -43,11 +43,12 @@ pub async fn answer(engine: &Arc<Engine>, plane: &Arc<ControlPlane>, head: &Head
     if !matches!(head.method, Method::GET | Method::HEAD) {
         return Err(method_not_allowed().into());
     }
+    if let Some(answer) = public(engine, head, path) {
+        return answer;
+    }
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts.as_slice() {
-        [endpoint, ..] if HEALTH.contains(endpoint) => health(engine, head, &parts),
         ["metrics"] => metrics::answer(engine, plane, head).await,
-        ["version"] => Ok(body::json(200, &version())),
         ["api" | "apis", ..] => discovery::answer(engine, plane, head, &parts).await,
         ["openapi", rest @ ..] => openapi::answer(engine, plane, head, rest).await,
         [".well-known", "openid-configuration"] => Ok(body::json(
@@ -61,6 +62,20 @@ pub async fn answer(engine: &Arc<Engine>, plane: &Arc<ControlPlane>, head: &Head
         [""] => Ok(body::json(200, &json!({ "paths": PATHS }))),
         _ => Err(no_control_plane().into()),
     }
+}
+
+/// Answers what is about the process and the same for every control plane: health and version.
+pub fn public(engine: &Engine, head: &Head, path: &str) -> Option<Answer> {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let is_public = HEALTH.contains(&parts[0]) || parts == ["version"];
+    if !is_public {
+        return None;
+    }
+    Some(match head.method {
+        Method::GET | Method::HEAD if parts == ["version"] => Ok(body::json(200, &version())),
+        Method::GET | Method::HEAD => health(engine, head, &parts),
+        _ => Err(method_not_allowed().into()),
+    })
 }
 
 const HEALTH: [&str; 3] = ["healthz", "livez", "readyz"];

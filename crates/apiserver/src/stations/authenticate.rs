@@ -100,9 +100,11 @@ pub async fn by_token(
     audiences: Option<&[String]>,
     now: Timestamp,
 ) -> Result<Option<Bearer>, Failure> {
+    // Tokens that name no audience are good for this server alone, whatever a review asks for.
     let of_this_server = |user: UserInfo| {
-        let audiences = audiences.map_or_else(|| plane.issuer.api_audiences().to_vec(), <[_]>::to_vec);
-        Some(Bearer { user: user.authenticated(), audiences })
+        let mut own = plane.issuer.api_audiences().to_vec();
+        own.retain(|one| audiences.is_none_or(|asked| asked.contains(one)));
+        (!own.is_empty()).then(|| Bearer { user: user.authenticated(), audiences: own })
     };
     if let Some(admin) = &engine.config.admin_token
         && plane.name == engine.config.hosting

@@ -1,5 +1,7 @@
 //! What a user may do.
 
+use std::borrow::Cow;
+
 use auth::authorize::{Attributes, Authorizer, Decision, forbidden_because};
 use auth::user::UserInfo;
 use objects::{GroupResource, Reason, Status};
@@ -7,7 +9,6 @@ use objects::{GroupResource, Reason, Status};
 use crate::call::Head;
 use crate::control_plane::ControlPlane;
 use crate::engine::Engine;
-use crate::paths;
 use crate::route::{Action, Target};
 use crate::service::{Failure, method_not_allowed};
 use crate::trail::Trail;
@@ -21,36 +22,48 @@ pub async fn request(
     target: &Target,
     trail: &mut Trail,
 ) -> Result<(), Failure> {
-    match target {
-        // The policy may be in a store that does not answer, and that is when it matters who is well.
-        Target::Path(path) if paths::is_health(path) => {
-            trail.decided(&Decision::allow("health is open to all"));
-            Ok(())
-        }
-        Target::Path(path) => {
-            let verb = head.method.as_str().to_ascii_lowercase();
-            let attributes = Attributes::path(&verb, path);
-            let decision = decide(engine, plane, user, &attributes).await?;
-            trail.decided(&decision);
-            allowed(user, &attributes, &decision)
-        }
-        Target::Resource(target) => {
-            let action =
-                Action::of(&head.method, target, head.wants_watch()).ok_or_else(method_not_allowed)?;
-            // A list of one name is asked for like that one name, so that a role can allow just that.
-            let selected = if target.name.is_empty() && action.reads() { head.selected_name() } else { None };
-            let name = selected.as_deref().unwrap_or(&target.name);
-            let attributes = Attributes::resource(
-                verb(head, action, &target.subresource),
-                &target.group,
-                &target.resource,
-            )
-            .subresource(&target.subresource)
-            .namespace(&target.namespace)
-            .name(name);
-            let decision = decide(engine, plane, user, &attributes).await?;
-            trail.decided(&decision);
-            allowed(user, &attributes, &decision)
+    // The policy may be in a store that does not answer, and that is when it matters who is well.
+    if target.is_health() {
+        trail.decided(&Decision::allow("health is open to all"));
+        return Ok(());
+    }
+    let question = Question::of(head, target)?;
+    let attributes = question.attributes();
+    let decision = decide(engine, plane, user, &attributes).await?;
+    trail.decided(&decision);
+    allowed(user, &attributes, &decision)
+}
+
+/// What a request must be allowed to do.
+pub struct Question<'a> {
+    verb: Cow<'static, str>,
+    target: &'a Target,
+    /// A list of one name is asked for like that one name, so that a role can allow just that.
+    selected: Option<String>,
+}
+
+impl<'a> Question<'a> {
+    pub fn of(head: &Head, target: &'a Target) -> Result<Self, Failure> {
+        let (verb, selected) = match target {
+            Target::Path(_) => (head.method.as_str().to_ascii_lowercase().into(), None),
+            Target::Resource(target) => {
+                let action =
+                    Action::of(&head.method, target, head.wants_watch()).ok_or_else(method_not_allowed)?;
+                let is_list = target.name.is_empty() && action.reads();
+                let selected = if is_list { head.selected_name() } else { None };
+                (verb(head, action, &target.subresource).into(), selected)
+            }
+        };
+        Ok(Question { verb, target, selected })
+    }
+
+    pub fn attributes(&self) -> Attributes<'_> {
+        match self.target {
+            Target::Path(path) => Attributes::path(&self.verb, path),
+            Target::Resource(target) => Attributes::resource(&self.verb, &target.group, &target.resource)
+                .subresource(&target.subresource)
+                .namespace(&target.namespace)
+                .name(self.selected.as_deref().unwrap_or(&target.name)),
         }
     }
 }
@@ -70,7 +83,7 @@ pub async fn check(
     allowed(user, attributes, &decide(engine, plane, user, attributes).await?)
 }
 
-fn allowed(user: &UserInfo, attributes: &Attributes<'_>, decision: &Decision) -> Result<(), Failure> {
+pub fn allowed(user: &UserInfo, attributes: &Attributes<'_>, decision: &Decision) -> Result<(), Failure> {
     if decision.allowed() {
         return Ok(());
     }

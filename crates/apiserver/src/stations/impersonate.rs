@@ -11,6 +11,12 @@ use crate::engine::Engine;
 use crate::service::Failure;
 use crate::stations::authorize;
 
+/// What the headers of a request ask for.
+pub fn asked(head: &Head) -> Result<Option<Impersonation>, Failure> {
+    let headers = head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    Ok(Impersonation::from_headers(headers)?)
+}
+
 /// The user the request is to be carried out as. The caller's own rights are used for nothing but the right to
 /// impersonate.
 pub async fn user(
@@ -19,8 +25,7 @@ pub async fn user(
     head: &Head,
     caller: Arc<UserInfo>,
 ) -> Result<Arc<UserInfo>, Failure> {
-    let headers = head.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-    let Some(wanted) = Impersonation::from_headers(headers)? else { return Ok(caller) };
+    let Some(wanted) = asked(head)? else { return Ok(caller) };
     for attributes in wanted.required() {
         authorize::check(engine, plane, &caller, &attributes).await?;
     }

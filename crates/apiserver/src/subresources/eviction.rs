@@ -17,10 +17,12 @@ const EVICTION: Kind<'static> = Kind { api_version: "policy/v1", kind: "Eviction
 pub async fn create(call: &Call) -> Answer {
     let eviction = decode::object(call, EVICTION)?.value;
     let name = &call.target.name;
-    let options = match eviction.get("deleteOptions").filter(|options| !options.is_null()) {
+    let mut options = match eviction.get("deleteOptions").filter(|options| !options.is_null()) {
         Some(options) => DeleteOptions::from_body(options)?,
         None => DeleteOptions::default(),
     };
+    // As upstream: a dry run may be asked for in the query or in the options of the deletion.
+    options.dry_run |= call.write_options()?.dry_run;
     let pod = read::current(call, name).await?.ok_or_else(|| call.not_found(name))?.value;
     let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
     // A pod that does not run, or is going already, disrupts nobody.

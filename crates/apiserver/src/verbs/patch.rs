@@ -1,5 +1,6 @@
 //! A part of an object changed: by JSON patch, merge patch, strategic merge patch or server-side apply.
 
+use auth::authorize::Attributes;
 use http::header;
 use objects::patch::PatchError;
 use objects::{Status, Value, meta, patch as patches};
@@ -8,6 +9,7 @@ use wire::options::PatchOptions;
 
 use crate::call::Call;
 use crate::service::{Answer, Failure};
+use crate::stations::authorize;
 use crate::write::{self, Part, Tracking, Update, Updated, WriteOptions};
 use crate::{incoming, managed, present};
 
@@ -119,6 +121,7 @@ async fn apply(call: &Call, part: Part, options: &WriteOptions, force: bool) -> 
         if !meta::uid(&config).is_empty() || !meta::resource_version(&config).is_empty() {
             return Err(call.not_found(&call.target.name));
         }
+        may_create(call).await?;
         let mut object =
             managed::apply(call, None, &config, force, &options.manager, part).map_err(refused)?;
         incoming::normalise(&call.row, &mut object);
@@ -129,6 +132,14 @@ async fn apply(call: &Call, part: Part, options: &WriteOptions, force: bool) -> 
         }
     }
     Err(Status::stale(&call.group_resource(), &call.target.name).into())
+}
+
+/// The right to patch an object is not the right to create it.
+async fn may_create(call: &Call) -> Result<(), Failure> {
+    let attributes = Attributes::resource("create", &call.target.group, &call.target.resource)
+        .namespace(&call.target.namespace)
+        .name(&call.target.name);
+    authorize::check(&call.engine, &call.plane, &call.user, &attributes).await
 }
 
 /// The applied configuration: YAML, of which JSON is a part, and of the kind it is applied to.

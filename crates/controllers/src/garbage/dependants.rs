@@ -35,6 +35,12 @@ impl Walk<'_> {
     }
 }
 
+/// Whether an object of this namespace (or, empty, of none) can own the dependant. References from other namespaces
+/// are invalid: what they belong to is looked at, but nothing waits for it.
+fn may_own(namespace: &str, dependant: &Key) -> bool {
+    namespace.is_empty() || dependant.namespace == namespace
+}
+
 impl Scene<'_> {
     fn dependants<'a>(&'a self, uid: &'a str) -> Walk<'a> {
         Walk { scene: self, uid, after: None, ended: false }
@@ -50,15 +56,20 @@ impl Scene<'_> {
     }
 
     pub(super) async fn has_dependants(&self, object: &Value) -> Result<bool, Error> {
-        let page = self.engine.dependants(&self.plane, meta::uid(object), None, 1).await?;
-        Ok(!page.keys.is_empty())
+        let mut walk = self.dependants(meta::uid(object));
+        while let Some(page) = walk.page().await? {
+            if page.iter().any(|dependant| may_own(meta::namespace(object), dependant)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether a dependant of this object waits in the foreground itself: then each may wait for the other.
     pub(super) async fn is_held_in_a_cycle(&self, object: &Value) -> Result<bool, Error> {
         let mut walk = self.dependants(meta::uid(object));
         while let Some(page) = walk.page().await? {
-            for key in &page {
+            for key in page.iter().filter(|key| may_own(meta::namespace(object), key)) {
                 if self.get(key).await?.is_some_and(|dependant| is_waiting(&dependant)) {
                     return Ok(true);
                 }
@@ -96,7 +107,11 @@ impl Scene<'_> {
         let (mut walk, mut held) = (self.dependants(uid), false);
         while let Some(page) = walk.page().await? {
             for dependant in page {
-                if !held && let Some(found) = self.get(&dependant).await? {
+                let valid = may_own(&key.namespace, &dependant);
+                if !held
+                    && valid
+                    && let Some(found) = self.get(&dependant).await?
+                {
                     held = Owner::all(&found).iter().any(|one| one.uid == uid && blocks(one.reference));
                 }
                 if first {

@@ -127,6 +127,33 @@ async fn owners_in_other_namespaces_are_none() {
     assert!(a.get("clusterroles.rbac.authorization.k8s.io", "", "big").await.is_some());
 }
 
+/// Whoever may write in one namespace must not hold up deletions in another.
+#[tokio::test(flavor = "multi_thread")]
+async fn dependants_in_other_namespaces_hold_nobody() {
+    let f = Fixture::new().await;
+    let a = f.plane("a").await;
+    a.namespace("n").await;
+    let victim = a.map("default", "victim", json!([]), &[]).await;
+    a.map("n", "leech", json!([owner(&victim, true)]), &["example.com/stay"]).await;
+    a.until("the reference is found to be invalid", async |a| {
+        let leech = a.get("configmaps", "n", "leech").await;
+        leech.is_some_and(|leech| meta::is_deleting(&leech))
+    })
+    .await;
+    let told = a.list("events", "n").await;
+    assert!(told.iter().any(|event| event["reason"] == "OwnerRefInvalidNamespace"), "{told:?}");
+    a.map("default", "child", json!([owner(&victim, true)]), &["example.com/stay"]).await;
+    a.delete("configmaps", "default", "victim", Some(Propagation::Foreground)).await;
+    a.until("the child in its own namespace is waited for", async |a| {
+        a.get("configmaps", "default", "child").await.is_some_and(|child| meta::is_deleting(&child))
+    })
+    .await;
+    assert!(a.get("configmaps", "default", "victim").await.is_some());
+    a.unfinalize("configmaps", "default", "child").await;
+    a.gone("configmaps", "default", "victim").await;
+    assert!(a.get("configmaps", "n", "leech").await.is_some());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn circles_do_not_hold() {
     for propagation in [Propagation::Background, Propagation::Foreground] {

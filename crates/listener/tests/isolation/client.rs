@@ -104,14 +104,26 @@ impl Network {
         head: &str,
         body: &str,
     ) -> Answer {
-        let mut stream = self.connect(server_name, credential, b"http/1.1").await;
         let bearer = credential.token.as_ref().map(|token| format!("Authorization: Bearer {token}\r\n"));
         let length = body.len();
         let request = format!(
             "{head}\r\n{}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}",
             bearer.unwrap_or_default()
         );
-        stream.write_all(request.as_bytes()).await.unwrap();
+        self.exchange(server_name, credential, request.as_bytes()).await
+    }
+
+    /// A read with headers that need not be text.
+    pub async fn bytes(&self, door: &Door, credential: &Credential, path: &str, headers: &[&[u8]]) -> Answer {
+        let (host, prefix) = (&door.host, &door.prefix);
+        let line = format!("GET {prefix}{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
+        let request = [line.as_bytes(), &headers.join(&b"\r\n"[..]), b"\r\n\r\n"].concat();
+        self.exchange(door.server_name.as_deref(), credential, &request).await
+    }
+
+    async fn exchange(&self, server_name: Option<&str>, credential: &Credential, request: &[u8]) -> Answer {
+        let mut stream = self.connect(server_name, credential, b"http/1.1").await;
+        stream.write_all(request).await.unwrap();
         let mut read = Vec::new();
         // Whoever is cut off in the middle of an answer has still read the part before.
         let _ =

@@ -1,0 +1,246 @@
+//! Verbs that end in another verb's effect: each takes the right to that effect as well.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::client::{Answer, Credential};
+use crate::world::{HOUR, NOTE, Tenant, World, body};
+
+const APPLY: &str = "application/apply-patch+yaml";
+const MERGE: &str = "application/merge-patch+json";
+const JSON: &str = "application/json";
+const TEAM: &str = "/api/v1/namespaces/team";
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/team/deployments/d";
+const REQUEST: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests/c";
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+/// Somebody has some rights and lacks one: without it the request is forbidden, with it, it succeeds.
+struct Case {
+    what: &'static str,
+    /// `VERB RESOURCE[/SUBRESOURCE] [GROUP]`, separated by commas.
+    has: &'static str,
+    lacks: &'static str,
+    method: &'static str,
+    path: String,
+    kind: &'static str,
+    body: Value,
+}
+
+#[rustfmt::skip]
+fn cases() -> Vec<Case> {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}});
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"},
+        "spec": {"serviceAccountName": "robot", "containers": [{"name": "c", "image": "i"}]},
+    });
+    let debugger = json!({"spec": {"ephemeralContainers": [{"name": "e", "image": "i"}]}});
+    let resized = json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}});
+    let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d", "namespace": "team"}, "spec": {"replicas": 2}});
+    let more = json!({"spec": {"replicas": 3}});
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "team"}});
+    let role = |name: &str| json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name},
+        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}],
+    });
+    let bound = |name: &str| json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+    });
+    let condition = |kind: &str| json!({"status": {"conditions": [{"type": kind, "status": "True", "reason": "r", "message": "m"}]}});
+    let case = |what, has, lacks, method, path: &str, kind, body| Case { what, has, lacks, method, path: path.to_owned(), kind, body };
+    let apply = |path: &str| format!("{path}?fieldManager=x&force=true");
+    vec![
+        case("apply creates", "patch configmaps", "create configmaps", "PATCH", &apply(&format!("{TEAM}/configmaps/new")), APPLY, map.clone()),
+        case("apply creates, tried out", "patch configmaps", "create configmaps", "PATCH", &format!("{}&dryRun=All", apply(&format!("{TEAM}/configmaps/new2"))), APPLY,
+             json!({"apiVersion": "v1", "kind": "ConfigMap"})),
+        case("apply creates a pod", "patch pods", "create pods", "PATCH", &apply(&format!("{TEAM}/pods/new")), APPLY, pod),
+        case("apply creates a namespace", "patch namespaces", "create namespaces", "PATCH", &apply("/api/v1/namespaces/new"), APPLY,
+             json!({"apiVersion": "v1", "kind": "Namespace"})),
+        case("apply creates a role", "patch clusterroles rbac.authorization.k8s.io,create clusterroles rbac.authorization.k8s.io", "escalate clusterroles rbac.authorization.k8s.io",
+             "PATCH", &apply(&format!("{ROLES}/clusterroles/new")), APPLY, role("new")),
+        case("a role is created", "create clusterroles rbac.authorization.k8s.io", "escalate clusterroles rbac.authorization.k8s.io", "POST", &format!("{ROLES}/clusterroles"), JSON, role("new2")),
+        case("apply creates a binding", "patch clusterrolebindings rbac.authorization.k8s.io,create clusterrolebindings rbac.authorization.k8s.io", "bind clusterroles rbac.authorization.k8s.io",
+             "PATCH", &apply(&format!("{ROLES}/clusterrolebindings/new")), APPLY, bound("new")),
+        case("replace is no status", "update namespaces,patch namespaces", "update namespaces/status", "PUT", "/api/v1/namespaces/team/status", JSON,
+             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}, "status": {"phase": "Active"}})),
+        case("patch is no status", "patch deployments apps,update deployments apps", "patch deployments/status apps", "PATCH", &format!("{DEPLOYMENT}/status"), MERGE, json!({"status": {"replicas": 1}})),
+        case("status is no patch", "patch deployments/status apps", "patch deployments apps", "PATCH", DEPLOYMENT, MERGE, more),
+        case("apply to a status", "patch deployments apps", "patch deployments/status apps", "PATCH", &apply(&format!("{DEPLOYMENT}/status")), APPLY,
+             json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "status": {"replicas": 1}})),
+        case("update is no scale", "update deployments apps", "update deployments/scale apps", "PUT", &format!("{DEPLOYMENT}/scale"), JSON, scale.clone()),
+        case("scale is no update", "update deployments/scale apps,patch deployments/scale apps", "patch deployments apps", "PATCH", DEPLOYMENT, MERGE, json!({"spec": {"replicas": 4}})),
+        case("update attaches no debugger", "update pods,patch pods", "patch pods/ephemeralcontainers", "PATCH", &format!("{TEAM}/pods/p/ephemeralcontainers"), "application/strategic-merge-patch+json", debugger),
+        case("update does not resize", "update pods,patch pods", "patch pods/resize", "PATCH", &format!("{TEAM}/pods/p/resize"), "application/strategic-merge-patch+json", resized),
+        case("update does not bind", "update pods,patch pods,create pods", "create pods/binding", "POST", &format!("{TEAM}/pods/p/binding"), JSON, binding),
+        case("delete does not evict, tried out", "delete pods,create pods", "create pods/eviction", "POST", &format!("{TEAM}/pods/p/eviction?dryRun=All"), JSON, eviction.clone()),
+        case("evict does not delete", "create pods/eviction", "delete pods", "DELETE", &format!("{TEAM}/pods/p?dryRun=All"), JSON, json!({})),
+        case("delete is not for all", "delete configmaps", "deletecollection configmaps", "DELETE", &format!("{TEAM}/configmaps?dryRun=All"), JSON, json!({})),
+        case("foreground deletion is a deletion", "update configmaps,patch configmaps", "delete configmaps", "DELETE", &format!("{NOTE}?dryRun=All&propagationPolicy=Foreground"), JSON, json!({})),
+        case("get is no watch", "get configmaps,list configmaps", "watch configmaps", "GET", &format!("{TEAM}/configmaps?watch=1&timeoutSeconds=1"), JSON, json!({})),
+        case("get of one is no watch of it", "get configmaps", "watch configmaps", "GET", "/api/v1/watch/namespaces/team/configmaps/note?timeoutSeconds=1", JSON, json!({})),
+        case("an account is no token", "create serviceaccounts,update serviceaccounts,get serviceaccounts", "create serviceaccounts/token", "POST", &format!("{TEAM}/serviceaccounts/robot/token"), JSON, json!({})),
+        case("update does not finish", "update namespaces", "update namespaces/finalize", "PUT", "/api/v1/namespaces/team/finalize", JSON,
+             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}, "spec": {"finalizers": ["kubernetes"]}})),
+        case("a condition is a verdict of the signer", "patch certificatesigningrequests/status certificates.k8s.io", "sign signers certificates.k8s.io", "PATCH", &format!("{REQUEST}/status"), MERGE, condition("Failed")),
+        case("approval is the approver's", "patch certificatesigningrequests/approval certificates.k8s.io", "approve signers certificates.k8s.io", "PATCH", &format!("{REQUEST}/approval"), MERGE, condition("Approved")),
+    ]
+}
+
+/// `VERB RESOURCE GROUP` as rules of a role.
+fn rules(text: &str) -> Vec<Value> {
+    let rule = |text: &str| {
+        let mut words = text.split(' ');
+        let (verb, resource) = (words.next().unwrap(), words.next().unwrap());
+        json!({"verbs": [verb], "resources": [resource], "apiGroups": [words.next().unwrap_or_default()]})
+    };
+    text.split(',').map(rule).collect()
+}
+
+/// A client of `b` with these rights, all over the control plane.
+async fn somebody(world: &World, tenant: &Tenant, name: &str, rules: Vec<Value>) -> Credential {
+    let door = world.by_name(tenant.name);
+    let admin = &tenant.credentials[0];
+    let role = json!({"metadata": {"name": name}, "rules": rules});
+    let binding = json!({
+        "metadata": {"name": name},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": name}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+    });
+    for (plural, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+        let path = format!("{ROLES}/{plural}");
+        let made = world.network.ask(&door, admin, "POST", &path, &object.to_string()).await;
+        assert_eq!(made.code, 201, "{}", made.text);
+    }
+    Credential::certificate(name, &world.engine.issue_client(&tenant.plane, name, &[], HOUR).unwrap())
+}
+
+async fn send(world: &World, tenant: &Tenant, credential: &Credential, case: &Case) -> Answer {
+    let door = world.by_name(tenant.name);
+    let (method, path, host, kind) = (case.method, &case.path, &door.host, case.kind);
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: {kind}");
+    world.network.raw(door.server_name.as_deref(), credential, &head, &case.body.to_string()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verb_is_no_way_around_another() {
+    let (world, [_, _, b]) = World::with_tenants().await;
+    let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}});
+    let labels = json!({"app": "d"});
+    for (path, object) in [
+        (
+            format!("{TEAM}/pods"),
+            json!({"metadata": {"name": "p"}, "spec": {"serviceAccountName": "robot", "containers": [container]}}),
+        ),
+        (
+            DEPLOYMENT.trim_end_matches("/d").to_owned(),
+            json!({"metadata": {"name": "d"}, "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            }}),
+        ),
+        (
+            REQUEST.trim_end_matches("/c").to_owned(),
+            json!({"metadata": {"name": "c"}, "spec": {
+                "request": STANDARD.encode(include_str!("jane.pem")),
+                "signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"],
+            }}),
+        ),
+    ] {
+        let door = world.by_name("b");
+        let made = world.network.ask(&door, &b.credentials[0], "POST", &path, &object.to_string()).await;
+        assert_eq!(made.code, 201, "{path}: {}", made.text);
+    }
+    for (number, case) in cases().iter().enumerate() {
+        let weak = somebody(&world, &b, &format!("weak-{number}"), rules(case.has)).await;
+        let refused = send(&world, &b, &weak, case).await;
+        assert_eq!(refused.code, 403, "{}: {}", case.what, refused.text);
+        let all = [rules(case.has), rules(case.lacks)].concat();
+        let strong = somebody(&world, &b, &format!("strong-{number}"), all).await;
+        let done = send(&world, &b, &strong, case).await;
+        assert!(matches!(done.code, 200 | 201), "{}: {}", case.what, done.text);
+    }
+    // Only tried out.
+    let door = world.by_name("b");
+    let pod = world.network.ask(&door, &b.credentials[0], "GET", &format!("{TEAM}/pods/p"), "").await;
+    assert!(body(&pod)["metadata"]["deletionTimestamp"].is_null(), "{}", pod.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_right_to_one_name_creates_no_other() {
+    let (world, [_, _, b]) = World::with_tenants().await;
+    let named = |verb: &str| json!({"verbs": [verb], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["mine"]});
+    let case = |name: &str| Case {
+        what: "",
+        has: "",
+        lacks: "",
+        method: "PATCH",
+        path: format!("{TEAM}/configmaps/{name}?fieldManager=x"),
+        kind: APPLY,
+        body: json!({"apiVersion": "v1", "kind": "ConfigMap"}),
+    };
+    let patches = somebody(&world, &b, "patches", vec![named("patch")]).await;
+    let refused = send(&world, &b, &patches, &case("mine")).await;
+    assert_eq!(refused.code, 403, "{}", refused.text);
+    let why = r#"configmaps \"mine\" is forbidden: User \"patches\" cannot create resource \"configmaps\" in API group \"\" in the namespace \"team\""#;
+    assert!(refused.text.contains(why), "{}", refused.text);
+    let creates = somebody(&world, &b, "creates", vec![named("patch"), named("create")]).await;
+    assert_eq!(send(&world, &b, &creates, &case("other")).await.code, 403);
+    let made = send(&world, &b, &creates, &case("mine")).await;
+    assert_eq!(made.code, 201, "{}", made.text);
+    // It is there now, and may be changed by whoever may patch it.
+    assert_eq!(send(&world, &b, &patches, &case("mine")).await.code, 200);
+}
+
+/// A header that cannot be read must not turn a request as somebody into one as its caller.
+#[tokio::test(flavor = "multi_thread")]
+async fn impersonation_that_cannot_be_read_is_refused() {
+    let (world, [_, _, b]) = World::with_tenants().await;
+    let door = world.by_name("b");
+    let secret = format!("{TEAM}/secrets/s");
+    let user = "Impersonate-User: jane".as_bytes();
+    for header in
+        ["Impersonate-User", "Impersonate-Uid", "Impersonate-Group", "Impersonate-Extra-x", "Impersonate-New"]
+    {
+        let unreadable = [header.as_bytes(), b": jan\xe9"].concat();
+        for headers in [vec![&unreadable[..]], vec![user, &unreadable]] {
+            let answer = world.network.bytes(&door, &b.credentials[0], &secret, &headers).await;
+            assert_eq!(answer.code, 400, "{header}: {}", answer.text);
+            assert!(!answer.text.contains(&b.mark), "{header}: {}", answer.text);
+        }
+    }
+    // What is UTF-8 is a name like any other, and that user may not read secrets.
+    for header in ["Impersonate-User: jan\u{e9}", "impersonate-user: \u{5f20}\u{4e09}"] {
+        let answer = world.network.bytes(&door, &b.credentials[0], &secret, &[header.as_bytes()]).await;
+        assert_eq!(answer.code, 403, "{header}: {}", answer.text);
+        let name = header.split_once(": ").unwrap().1;
+        assert!(answer.text.contains(name), "{header}: {}", answer.text);
+    }
+}
+
+/// A token without audiences of its own is good for the server, and for nobody who asks the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_review_confirms_no_audience_that_a_token_has_not() {
+    let (world, [_, _, b]) = World::with_tenants().await;
+    let door = world.by_name("b");
+    let own = b.plane.issuer.api_audiences().to_vec();
+    for credential in &b.credentials[1..] {
+        let token = credential.token.clone().unwrap();
+        for (asked, expected) in [
+            (vec!["vault".to_owned()], None),
+            (vec!["vault".to_owned(), own[0].clone()], Some(vec![own[0].clone()])),
+            (vec![], Some(own.clone())),
+        ] {
+            let review = json!({
+                "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+                "spec": {"token": token, "audiences": asked},
+            });
+            let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+            let answer = world.network.ask(&door, &b.credentials[0], "POST", path, &review.to_string()).await;
+            let status = body(&answer)["status"].clone();
+            let confirmed = (status["authenticated"] == true).then(|| status["audiences"].clone());
+            assert_eq!(confirmed, expected.map(|all| json!(all)), "{} {asked:?}", credential.what);
+        }
+    }
+}
