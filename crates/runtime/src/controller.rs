@@ -65,6 +65,8 @@ impl Kinds {
 #[derive(Default)]
 pub struct Triggers {
     pub(crate) keys: Vec<(Key, Duration)>,
+    /// Kinds of which everything in the same control plane is to be looked at.
+    pub(crate) kinds: Vec<CompactString>,
 }
 
 impl Triggers {
@@ -127,6 +129,12 @@ impl Context {
     /// More work in the same control plane for the same controller, queued when this reconcile has ended well.
     pub fn enqueue(&self, key: Key) {
         self.more.lock().now(key);
+    }
+
+    /// Has every object of a kind in the same control plane looked at by the same controller, as if it had just been
+    /// found, when this reconcile has ended well. They are read as there is room for them, however many there are.
+    pub fn look_at_all(&self, kind: &str) {
+        self.more.lock().kinds.push(kind.into());
     }
 }
 

@@ -32,6 +32,8 @@ pub struct Event {
     pub key: Key,
     pub change: Change,
     pub position: Position,
+    /// The revision of its control plane; 0 where that is not known.
+    pub(crate) revision: Revision,
     now: Body,
     before: Option<Body>,
 }
@@ -84,6 +86,7 @@ impl Event {
                 store::Change::Deleted => Change::Deleted,
             },
             position: event.position,
+            revision: event.revision,
             now: Body::stored(codec, event.value.clone(), event.revision),
             before: event.previous.clone().map(|previous| Body::stored(codec, previous, Revision(0))),
         }
@@ -97,7 +100,8 @@ impl Event {
         position: Position,
     ) -> Event {
         let now = Body::stored(codec, entry.value, entry.modified);
-        Event { control_plane, key: entry.key, change: Change::Existing, position, now, before: None }
+        let (key, change, revision) = (entry.key, Change::Existing, Revision(0));
+        Event { control_plane, key, change, position, revision, now, before: None }
     }
 
     /// A change of an object that is already at hand.
@@ -109,7 +113,7 @@ impl Event {
         object: Value,
     ) -> Event {
         let now = Body { source: Source::Plain, json: OnceLock::new(), object: OnceLock::from(Some(object)) };
-        Event { control_plane, key, change, position, now, before: None }
+        Event { control_plane, key, change, position, revision: Revision(0), now, before: None }
     }
 
     /// The object, without its `resourceVersion`; none if it cannot be read.

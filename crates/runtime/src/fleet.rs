@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use auth::user::{MASTERS, UserInfo};
 use http::HeaderValue;
 use objects::{CompactString, Value};
-use store::{Key, Position};
+use store::{Key, Position, Revision};
 
 use crate::controller::Kinds;
 use crate::cursor::Cursor;
@@ -55,11 +55,26 @@ pub trait Fleet: Send + Sync + 'static {
     /// Changes of these kinds in all control planes after a position, in order, without end.
     async fn follow(&self, kinds: &Kinds, from: Position) -> Result<Changes, FleetError>;
 
-    /// Everything of these kinds that is there now, in all control planes, or in one. Read as it is asked for.
-    fn sweep(&self, kinds: &Kinds, control_plane: Option<CompactString>, position: Position) -> Stream;
+    /// Everything of these kinds that is there now, in all control planes, or in one, in the order of control planes, kinds
+    /// and keys; what comes behind `after` only. Read as it is asked for.
+    fn sweep(
+        &self,
+        kinds: &Kinds,
+        control_plane: Option<CompactString>,
+        after: Option<(CompactString, Key)>,
+    ) -> Stream;
+
+    /// Changes of these kinds in one control plane after a revision of it, up to and with another one. Read as it is
+    /// asked for. [`FleetError::Expired`] if they are no longer known.
+    fn replay(&self, kinds: &Kinds, control_plane: CompactString, after: Revision, to: Revision) -> Stream;
 
     /// Where [`Fleet::follow`] would begin now.
     async fn position(&self) -> Result<Position, FleetError>;
+
+    /// Whether a control plane is served from here (still): errors of one that is not are nobody's fault.
+    async fn has(&self, _control_plane: &str) -> bool {
+        true
+    }
 
     /// One object as it is stored, without asking as anybody: what an informer's cache is elsewhere.
     async fn get(&self, control_plane: &str, key: &Key) -> Result<Option<Value>, FleetError>;

@@ -12,7 +12,7 @@ use futures::future::Either;
 use futures::{StreamExt, TryStreamExt, stream};
 use objects::{CompactString, Value};
 use parking_lot::Mutex;
-use store::{Change, Key, Position, Revision, Scope, StoreError, TenantId, WatchError};
+use store::{Change, Delivery, Key, Position, Revision, Scope, StoreError, TenantId, WatchError};
 use tokio::time::Instant;
 
 use crate::controller::Kinds;
@@ -122,22 +122,70 @@ impl Fleet for InProcessFleet {
             // here again.
             Ok(Either::Right((name, at))) => {
                 let before = Position(at.0.saturating_sub(1));
-                Either::Right(Sweep::one(engine.clone(), scopes.clone(), name, before).map_ok(Told::Event))
+                let sweep = Sweep::one(engine.clone(), scopes.clone(), name, before).stream();
+                Either::Right(sweep.map_ok(Told::Event))
             }
             Err(error) => Either::Left(stream::iter([Err(error)])),
         })))
     }
 
-    fn sweep(&self, kinds: &Kinds, control_plane: Option<CompactString>, position: Position) -> Stream {
+    fn sweep(
+        &self,
+        kinds: &Kinds,
+        control_plane: Option<CompactString>,
+        after: Option<(CompactString, Key)>,
+    ) -> Stream {
         let (engine, scopes) = (self.engine().clone(), scopes(kinds));
         match control_plane {
-            Some(name) => Sweep::one(engine, scopes, name, position),
-            None => Sweep::all(engine, scopes, self.shard, position),
+            Some(name) => Sweep::one(engine, scopes, name, Position(0)).behind(after).stream(),
+            None => Sweep::all(engine, scopes, self.shard).behind(after).stream(),
         }
+    }
+
+    fn replay(&self, kinds: &Kinds, control_plane: CompactString, after: Revision, to: Revision) -> Stream {
+        let (engine, kinds) = (self.engine().clone(), kinds.clone());
+        let changes = async move {
+            let tenant = engine.store.tenant(&control_plane).await.map_err(failed)?;
+            let Some(tenant) = tenant.filter(|row| engine.planes.is_open(row)) else {
+                return Ok(stream::empty().left_stream());
+            };
+            // What a control plane is born with needs nobody.
+            let after = after.max(Revision(1));
+            let watch = match engine.store.watch(tenant.id, Scope::All, after).await {
+                Ok(watch) => watch,
+                Err(StoreError::NoTenant) => return Ok(stream::empty().left_stream()),
+                // From the future: it is another one of the same name.
+                Err(StoreError::Compacted { .. } | StoreError::Future { .. }) => {
+                    return Err(FleetError::Expired(Position(0)));
+                }
+                Err(error) => return Err(failed(error)),
+            };
+            let changes = watch.map(move |delivery| match delivery {
+                Ok(Delivery::Event(event)) if event.revision <= to => {
+                    let wanted = !event.key.kind.starts_with('_') && kinds.contains(&event.key.kind);
+                    let told = || Event::stored(control_plane.clone(), &engine.codec, &event);
+                    Some(Ok(wanted.then(told)))
+                }
+                // Progress is told when all has been read.
+                Ok(_) | Err(WatchError::TenantDeleted) => None,
+                Err(WatchError::Compacted { .. }) => Some(Err(FleetError::Expired(Position(0)))),
+                Err(error) => Some(Err(FleetError::Failed(error.to_string()))),
+            });
+            let changes = changes.take_while(|told| std::future::ready(told.is_some()));
+            let changes = changes.filter_map(|told| std::future::ready(told.and_then(Result::transpose)));
+            Ok(changes.right_stream())
+        };
+        Box::pin(stream::once(changes).try_flatten())
     }
 
     async fn position(&self) -> Result<Position, FleetError> {
         self.engine().store.position().await.map_err(failed)
+    }
+
+    async fn has(&self, control_plane: &str) -> bool {
+        // What is held of it may outlive it for a moment.
+        let found = self.engine().store.tenant(control_plane).await;
+        found.is_ok_and(|row| row.is_some_and(|row| self.engine().planes.is_open(&row)))
     }
 
     async fn get(&self, control_plane: &str, key: &Key) -> Result<Option<Value>, FleetError> {
@@ -231,6 +279,8 @@ struct Sweep {
     others: Option<Others>,
     planes: VecDeque<CompactString>,
     here: Option<Here>,
+    /// Where to begin in one of them.
+    behind: Option<(CompactString, Key)>,
     found: VecDeque<Event>,
 }
 
@@ -248,14 +298,25 @@ struct Here {
 }
 
 impl Sweep {
-    fn one(engine: Arc<Engine>, scopes: Vec<Scope>, plane: CompactString, position: Position) -> Stream {
-        let planes = VecDeque::from([plane]);
-        Sweep { engine, scopes, position, others: None, planes, here: None, found: VecDeque::new() }.stream()
+    fn one(engine: Arc<Engine>, scopes: Vec<Scope>, plane: CompactString, position: Position) -> Sweep {
+        let (planes, found) = (VecDeque::from([plane]), VecDeque::new());
+        Sweep { engine, scopes, position, others: None, planes, here: None, behind: None, found }
     }
 
-    fn all(engine: Arc<Engine>, scopes: Vec<Scope>, shard: Option<Shard>, position: Position) -> Stream {
+    fn all(engine: Arc<Engine>, scopes: Vec<Scope>, shard: Option<Shard>) -> Sweep {
         let (others, planes) = (Some(Others { after: None, shard }), VecDeque::new());
-        Sweep { engine, scopes, position, others, planes, here: None, found: VecDeque::new() }.stream()
+        let (position, found) = (Position(0), VecDeque::new());
+        Sweep { engine, scopes, position, others, planes, here: None, behind: None, found }
+    }
+
+    /// Only what comes behind an object.
+    fn behind(mut self, after: Option<(CompactString, Key)>) -> Sweep {
+        if let (Some(others), Some((plane, _))) = (&mut self.others, &after) {
+            others.after = Some(plane.clone());
+            self.planes.push_back(plane.clone());
+        }
+        self.behind = after;
+        self
     }
 
     fn stream(self) -> Stream {
@@ -316,8 +377,14 @@ impl Sweep {
         let Some(plane) = self.planes.pop_front() else { return Ok(false) };
         let tenant = self.engine.store.tenant(&plane).await.map_err(failed)?;
         if let Some(tenant) = tenant.filter(|row| self.engine.planes.is_open(row)) {
-            let scopes = self.scopes.iter().cloned().collect();
-            self.here = Some(Here { plane, tenant: tenant.id, scopes, after: None });
+            let behind = self.behind.take().filter(|(at, _)| *at == plane).map(|(_, key)| key);
+            let mut scopes: VecDeque<Scope> = self.scopes.iter().cloned().collect();
+            if let Some(key) = &behind {
+                scopes.retain(|scope| !matches!(scope, Scope::Kind(kind) if *kind < key.kind));
+            }
+            // Others are to be read from their beginning.
+            let after = behind.filter(|key| scopes.front().is_some_and(|scope| scope.contains(key)));
+            self.here = Some(Here { plane, tenant: tenant.id, scopes, after });
         }
         Ok(true)
     }

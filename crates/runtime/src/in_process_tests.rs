@@ -120,7 +120,7 @@ async fn a_shard_is_a_fleet_of_its_own() {
         }
         assert!(read > from, "{shard}: who has nothing to do comes on as well");
         assert_eq!(seen, expected, "{shard}");
-        let mut sweep = fleet(shard).sweep(&namespaces, None, Position(0));
+        let mut sweep = fleet(shard).sweep(&namespaces, None, None);
         let mut swept = BTreeSet::new();
         while let Some(event) = next(&mut sweep).await {
             swept.insert(event.control_plane.to_string());

@@ -95,11 +95,22 @@ impl Queue {
     }
 
     /// Asks for a key because of a change at `since`. Returns whether there was room for it: if not, whoever asked
-    /// has to look at the whole control plane later.
+    /// has to look at the change again later.
     #[must_use]
     pub fn add(&mut self, item: Item, since: Position, delay: Duration, now: Instant) -> bool {
+        self.add_below(self.line, item, since, delay, now)
+    }
+
+    /// The same for what a reconcile asks for: it has some room that changes do not have, so that its control plane comes
+    /// to an end of what it has.
+    #[must_use]
+    pub fn add_following(&mut self, item: Item, since: Position, delay: Duration, now: Instant) -> bool {
+        self.add_below(2 * self.line, item, since, delay, now)
+    }
+
+    fn add_below(&mut self, line: usize, item: Item, since: Position, delay: Duration, now: Instant) -> bool {
         let Some(entry) = self.entries.get_mut(&item) else {
-            if delay.is_zero() && self.ready_of(&item.request.control_plane) >= self.line {
+            if delay.is_zero() && self.ready_of(&item.request.control_plane) >= line {
                 return false;
             }
             let item = Arc::new(item);

@@ -12,7 +12,7 @@ use kube::discovery::Discovery;
 use kube::runtime::watcher;
 use objects::{CompactString, Value};
 use quick_cache::sync::Cache;
-use store::{Key, Position};
+use store::{Key, Position, Revision};
 
 use crate::controller::Kinds;
 use crate::cursor::Cursor;
@@ -106,9 +106,38 @@ impl RemoteFleet {
         }))
     }
 
+    /// What there is of a kind, page by page as it is asked for.
+    fn listed(self, kind: CompactString) -> Stream {
+        let pages = stream::try_unfold(Some(String::new()), move |token| {
+            let (fleet, kind) = (self.clone(), kind.clone());
+            async move {
+                let Some(token) = token else { return Ok::<_, FleetError>(None) };
+                let Some(api) = fleet.api(&kind, "").await? else { return Ok(None) };
+                let mut params = ListParams::default().limit(PAGE);
+                if !token.is_empty() {
+                    params = params.continue_token(&token);
+                }
+                let page = api.list(&params).await.map_err(failed)?;
+                let next = page.metadata.continue_.filter(|token| !token.is_empty());
+                let events = page.items.into_iter().filter_map(|object| {
+                    let value = serde_json::to_value(object).ok()?;
+                    Some(Ok(fleet.event(&kind, Change::Existing, value)))
+                });
+                Ok(Some((stream::iter(events.collect::<Vec<_>>()), next)))
+            }
+        });
+        Box::pin(pages.try_flatten())
+    }
+
+    fn event(&self, kind: &CompactString, change: Change, value: Value) -> Event {
+        let position = Position(self.events.fetch_add(1, Ordering::Relaxed) + 1);
+        let key = Key::new(kind.clone(), objects::meta::namespace(&value), objects::meta::name(&value));
+        Event::plain(self.name.clone(), key, change, position, value)
+    }
+
     fn watch(&self, kind: CompactString, resource: &ApiResource) -> Stream {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
-        let (name, events) = (self.name.clone(), self.events.clone());
+        let fleet = self.clone();
         // The watcher itself backs off and begins again after errors.
         let changes =
             kube::runtime::WatchStreamExt::default_backoff(watcher(api, watcher::Config::default()));
@@ -119,16 +148,13 @@ impl RemoteFleet {
                 Ok(watcher::Event::Delete(object)) => Some((Change::Deleted, object)),
                 Ok(watcher::Event::Init | watcher::Event::InitDone) => None,
                 Err(error) => {
-                    tracing::warn!(control_plane = %name, %kind, %error, "a watch failed and begins again");
+                    tracing::warn!(control_plane = %fleet.name, %kind, %error, "a watch failed and begins again");
                     None
                 }
             };
             let event = event.and_then(|(change, object)| {
                 let value = serde_json::to_value(object).ok()?;
-                let position = Position(events.fetch_add(1, Ordering::Relaxed) + 1);
-                let key =
-                    Key::new(kind.clone(), objects::meta::namespace(&value), objects::meta::name(&value));
-                Some(Ok(Event::plain(name.clone(), key, change, position, value)))
+                Some(Ok(fleet.event(&kind, change, value)))
             });
             futures::future::ready(event)
         }))
@@ -153,8 +179,24 @@ impl Fleet for RemoteFleet {
         Ok(Box::pin(stream::select_all(watches).map_ok(Told::Event)))
     }
 
-    fn sweep(&self, _: &Kinds, _: Option<CompactString>, _: Position) -> Stream {
-        Box::pin(stream::empty())
+    /// Everything is what the watches list first; so that only what is asked for beside them is listed here.
+    fn sweep(
+        &self,
+        kinds: &Kinds,
+        control_plane: Option<CompactString>,
+        after: Option<(CompactString, Key)>,
+    ) -> Stream {
+        let (Kinds::These(kinds), Some(_)) = (kinds, control_plane) else { return Box::pin(stream::empty()) };
+        let reached = after.map(|(_, key)| key.kind).unwrap_or_default();
+        let kinds: Vec<CompactString> = kinds.iter().filter(|kind| **kind >= reached).cloned().collect();
+        let fleet = self.clone();
+        let lists = stream::iter(kinds).map(move |kind| fleet.clone().listed(kind));
+        Box::pin(lists.flatten())
+    }
+
+    /// Nobody keeps the changes of another server: what is there is looked at.
+    fn replay(&self, kinds: &Kinds, control_plane: CompactString, _: Revision, _: Revision) -> Stream {
+        self.sweep(kinds, Some(control_plane), None)
     }
 
     async fn position(&self) -> Result<Position, FleetError> {

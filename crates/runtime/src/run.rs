@@ -1,6 +1,6 @@
 //! The loop: changes in, keys out, reconciles bounded, the cursor saved behind them.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use futures::{FutureExt, StreamExt};
 use http::HeaderValue;
 use objects::CompactString;
 use parking_lot::Mutex;
-use store::Position;
+use store::{Position, Revision};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -18,11 +18,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::aside::{self, Aside, Move};
 use crate::controller::{Context, Controller, Error, Kinds, Next, Triggers};
-use crate::cursor::{Cursor, LISTED, Parked};
+use crate::cursor::{Cursor, LISTED, Parked, Pending};
 use crate::event::{Event, Told};
-use crate::fleet::{Changes, Fleet, FleetError, Identity, Stream};
+use crate::fleet::{Changes, Fleet, FleetError, Identity};
 use crate::metrics::{ControllerMetrics, Metrics, QueueDepth};
 use crate::queue::{Item, Queue};
+use crate::scan::{Scan, Scans};
 
 /// Bounds of the runtime.
 #[derive(Clone, Debug)]
@@ -35,10 +36,11 @@ pub struct Options {
     pub aside: aside::Bounds,
     /// Keys that may wait for a worker; with more, changes wait in the fleet's log.
     pub keys: usize,
-    /// Keys of one control plane that may wait for a worker. With more, they are forgotten and found again by
-    /// looking at all of it: so that it does not take the room of others, nor their time.
+    /// Keys of one control plane that may wait for a worker, and twice as many with those that reconciles ask for. With
+    /// more, its changes are left in the log and read from there when half of them are done: so that it does not take
+    /// the room of others, nor their time.
     pub line: usize,
-    /// Keys that a sweep may leave waiting, so that changes find room beside it.
+    /// Keys that a scan may leave waiting, so that changes find room beside it.
     pub swept_keys: usize,
     /// How long after a change the cursor is saved.
     pub save_after: Duration,
@@ -185,11 +187,8 @@ impl Runtime {
             read: Position::default(),
             feed: None,
             news,
-            sweep: None,
-            sweeps: VecDeque::new(),
-            overflown: BTreeSet::new(),
+            scans: Scans::default(),
             reopen: None,
-            sweep_again: None,
             save: None,
         };
         turning.begin().await?;
@@ -203,26 +202,6 @@ impl Runtime {
 enum Ended {
     Reconciled { item: Arc<Item>, outcome: Option<Next>, more: Triggers },
     Saved,
-}
-
-struct Sweep {
-    wanted: Wanted,
-    found: Stream,
-}
-
-/// A sweep to come.
-#[derive(Clone, PartialEq, Eq)]
-struct Wanted {
-    /// None is all of them.
-    control_plane: Option<CompactString>,
-    /// None is all that anybody looks at.
-    kinds: Option<Kinds>,
-}
-
-impl Wanted {
-    fn of(control_plane: Option<CompactString>) -> Wanted {
-        Wanted { control_plane, kinds: None }
-    }
 }
 
 struct Loop {
@@ -240,14 +219,9 @@ struct Loop {
     feed: Option<ReadyChunks<Changes>>,
     /// What controllers are told otherwise.
     news: SelectAll<BoxStream<'static, Item>>,
-    sweep: Option<Sweep>,
-    /// Sweeps that come after that one.
-    sweeps: VecDeque<Wanted>,
-    /// Control planes that are owed a sweep, once they have done what they have.
-    overflown: BTreeSet<CompactString>,
-    /// When to open the feed again after it failed, and when to begin the next sweep after one failed.
+    scans: Scans,
+    /// When to open the feed again after it failed.
     reopen: Option<Instant>,
-    sweep_again: Option<Instant>,
     /// When to save the cursor.
     save: Option<Instant>,
 }
@@ -258,7 +232,9 @@ impl Loop {
             Some(cursor) => {
                 self.read = cursor.position;
                 self.restore(cursor.parked);
-                self.sweeps.extend(cursor.sweep.into_iter().map(|plane| Wanted::of(Some(plane))));
+                for pending in cursor.pending {
+                    self.restore_scan(pending);
+                }
             }
             None => self.sweep_all().await?,
         }
@@ -269,17 +245,43 @@ impl Loop {
     fn restore(&mut self, parked: Vec<Parked>) {
         let (now, today) = (Instant::now(), jiff::Timestamp::now().as_second());
         for Parked { controller, request, due } in parked {
-            let index = self.controllers.iter().position(|member| member.controller.name() == controller);
-            let Some(controller) = index else { continue };
+            let Some(controller) = self.controller_named(&controller) else { continue };
             let delay = Duration::from_secs(u64::try_from(due - today).unwrap_or(0));
-            self.add(Item { controller, request }, Position(0), delay, now);
+            self.add(Item { controller, request }, (Position(0), Revision(0)), delay, now);
         }
     }
 
-    fn add(&mut self, item: Item, since: Position, delay: Duration, now: Instant) {
+    fn controller_named(&self, name: &str) -> Option<usize> {
+        self.controllers.iter().position(|member| member.controller.name() == name)
+    }
+
+    /// What was still to be looked at before the restart.
+    fn restore_scan(&mut self, pending: Pending) {
+        let controller = match &pending.controller {
+            None => None,
+            Some(name) => match self.controller_named(name) {
+                // Nobody asks for it any more.
+                None => return,
+                found => found,
+            },
+        };
+        let Pending { control_plane, kinds, changes, after, .. } = pending;
+        let kinds = kinds.map(|kinds| Kinds::These(kinds.into_iter().collect()));
+        self.scans.push(Scan { control_plane, kinds, controller, changes, after });
+    }
+
+    /// Asks for a key because of a change, which stands at a position of the fleet's log and at a revision of its
+    /// control plane's; 0 where that is not known.
+    fn add(&mut self, item: Item, change: (Position, Revision), delay: Duration, now: Instant) {
         let control_plane = item.request.control_plane.clone();
-        if !self.queue.add(item, since, delay, now) && self.overflown.insert(control_plane.clone()) {
-            tracing::info!(%control_plane, "more to do than can be kept; everything in it will be looked at");
+        if !self.queue.add(item, change.0, delay, now) {
+            self.lose(&control_plane, change.1);
+        }
+    }
+
+    fn lose(&mut self, control_plane: &CompactString, revision: Revision) {
+        if self.scans.lose(control_plane, revision) {
+            tracing::debug!(%control_plane, "the queue is full; the changes that follow are read again later");
         }
     }
 
@@ -287,10 +289,7 @@ impl Loop {
     async fn sweep_all(&mut self) -> Result<(), FleetError> {
         Metrics::count(&self.shared.metrics.sweeps);
         self.read = self.fleet.position().await?;
-        self.sweep = None;
-        self.sweeps.clear();
-        self.overflown.clear();
-        self.sweeps.push_back(Wanted::of(None));
+        self.scans.all();
         Ok(())
     }
 
@@ -310,7 +309,7 @@ impl Loop {
             self.reopen = Some(Instant::now());
         }
         if !added.is_empty() {
-            self.sweeps.push_back(Wanted { control_plane: None, kinds: Some(added) });
+            self.scans.push(Scan { kinds: Some(added), ..Scan::default() });
         }
     }
 
@@ -335,11 +334,11 @@ impl Loop {
     ) -> Result<(), FleetError> {
         loop {
             self.start_ready();
-            self.next_sweep();
+            self.next_scan();
             let due = self.queue.next_due().filter(|_| self.reconciles < self.options.workers);
-            let wake = [due, self.save, self.reopen, self.sweep_again].into_iter().flatten().min();
+            let wake = [due, self.save, self.reopen, self.scans.again()].into_iter().flatten().min();
             let room = self.queue.depth().ready < self.options.keys;
-            let sweep_room = self.queue.depth().ready < self.options.swept_keys;
+            let scan_room = self.has_room_for_scan();
             Metrics::count(&self.shared.metrics.wakeups);
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
@@ -347,11 +346,11 @@ impl Loop {
                 () = self.shared.aside.moved() => self.move_aside(),
                 events = next(&mut self.feed), if room => self.changed(events)?,
                 Some(item) = self.news.next(), if room && !self.news.is_empty() => {
-                    self.add(item, self.read, Duration::ZERO, Instant::now());
+                    self.add(item, (self.read, Revision(0)), Duration::ZERO, Instant::now());
                 }
-                event = next_found(&mut self.sweep), if sweep_room => self.swept(event)?,
+                event = next_found(&mut self.scans), if scan_room => self.scanned(event),
                 Some(asked) = requests.recv() => match asked {
-                    Asked::Sweep(plane) => self.sweeps.push_back(Wanted::of(Some(plane))),
+                    Asked::Sweep(plane) => self.scans.push(Scan::of(plane)),
                     Asked::Kinds => self.kinds_changed(),
                 },
                 () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
@@ -397,18 +396,25 @@ impl Loop {
         *self.shared.depth.lock() = self.queue.depth();
     }
 
-    fn next_sweep(&mut self) {
-        if self.sweep_again.is_some_and(|at| at > Instant::now()) {
-            return;
-        }
-        self.sweep_again = None;
-        if self.sweep.is_none()
-            && let Some(wanted) = self.sweeps.pop_front()
-        {
-            let kinds = wanted.kinds.as_ref().unwrap_or(&self.kinds);
-            let found = self.fleet.sweep(kinds, wanted.control_plane.clone(), Position(0));
-            self.sweep = Some(Sweep { wanted, found });
-        }
+    /// A scan of one control plane waits for that one only.
+    fn has_room_for_scan(&self) -> bool {
+        let ready = match self.scans.control_plane() {
+            Some(control_plane) => self.queue.ready_of(control_plane),
+            None => self.queue.depth().ready,
+        };
+        self.scans.is_active()
+            && ready < self.options.swept_keys
+            && self.queue.depth().ready < self.options.keys
+    }
+
+    fn next_scan(&mut self) {
+        let Some(scan) = self.scans.next(Instant::now()) else { return };
+        let kinds = scan.kinds.as_ref().unwrap_or(&self.kinds);
+        let found = match (&scan.control_plane, scan.changes) {
+            (Some(plane), Some((after, to))) => self.fleet.replay(kinds, plane.clone(), after, to),
+            (plane, _) => self.fleet.sweep(kinds, plane.clone(), scan.after.clone()),
+        };
+        self.scans.begin(scan, found);
     }
 
     fn ended(&mut self, ended: Option<Ended>) {
@@ -423,18 +429,21 @@ impl Loop {
                 for (key, delay) in more.keys {
                     let request = crate::Request { control_plane: item.request.control_plane.clone(), key };
                     let more = Item { controller: item.controller, request };
-                    self.add(more, since, delay, now);
+                    if !self.queue.add_following(more, since, delay, now) {
+                        self.lose(&item.request.control_plane, Revision(0));
+                    }
+                }
+                for kind in more.kinds {
+                    let kinds = Some(Kinds::These([kind].into()));
+                    let control_plane = Some(item.request.control_plane.clone());
+                    let controller = Some(item.controller);
+                    self.scans.push(Scan { control_plane, kinds, controller, ..Scan::default() });
                 }
                 self.queue.done(&item, outcome, now, rand::random());
                 self.queue.shrink();
                 let control_plane = &item.request.control_plane;
-                let drained = self.queue.ready_of(control_plane) <= self.options.line / 2;
-                if drained && let Some(owed) = self.overflown.take(control_plane) {
-                    let owed = Wanted::of(Some(owed));
-                    // One that has not begun yet finds everything.
-                    if !self.sweeps.contains(&owed) {
-                        self.sweeps.push_back(owed);
-                    }
+                if self.queue.ready_of(control_plane) <= self.options.line / 2 {
+                    self.scans.resume(control_plane);
                 }
                 self.save_soon();
             }
@@ -455,7 +464,9 @@ impl Loop {
                 Ok(Told::UpTo(position)) => self.read = self.read.max(position),
                 Ok(Told::Event(event)) => {
                     Metrics::count(&self.shared.metrics.events);
-                    self.dispatch(&event, event.position);
+                    if !self.scans.is_left_for_later(&event) {
+                        self.dispatch(&event, (event.position, event.revision), None);
+                    }
                     self.read = self.read.max(event.position);
                 }
                 Err(FleetError::Closed) => return Err(FleetError::Closed),
@@ -471,35 +482,47 @@ impl Loop {
         Ok(())
     }
 
-    fn swept(&mut self, event: Option<Result<Event, FleetError>>) -> Result<(), FleetError> {
+    fn scanned(&mut self, event: Option<Result<Event, FleetError>>) {
         match event {
-            // A sweep leaves no trace in the history: only the whole of it is worth being kept.
-            Some(Ok(event)) => self.dispatch(&event, Position(0)),
+            Some(Ok(event)) => {
+                let scan = self.scans.active().map(|active| (active.scan.controller, active.scan.changes));
+                let (only, changes) = scan.unwrap_or_default();
+                // What is found as it is leaves no trace in the history.
+                let change = match changes {
+                    Some(_) => (event.position, event.revision),
+                    None => (Position(0), Revision(0)),
+                };
+                self.dispatch(&event, change, only);
+                self.scans.looked_at(&event);
+            }
+            Some(Err(FleetError::Expired(_))) => {
+                tracing::info!("changes were missed for too long; looking at everything in a control plane");
+                self.scans.expired();
+            }
             Some(Err(error)) => {
-                tracing::warn!(%error, "a sweep failed and begins again");
-                self.sweeps.extend(self.sweep.take().map(|sweep| sweep.wanted));
-                self.sweep_again = Some(Instant::now() + PAUSE);
+                tracing::warn!(%error, "a scan failed and is continued later");
+                self.scans.failed(Instant::now() + PAUSE);
             }
             None => {
-                self.sweep = None;
+                self.scans.done();
                 self.save_soon();
             }
         }
-        Ok(())
     }
 
-    fn dispatch(&mut self, event: &Event, since: Position) {
+    /// Asks the controllers, or only one of them, what an event means to them.
+    fn dispatch(&mut self, event: &Event, change: (Position, Revision), only: Option<usize>) {
         let now = Instant::now();
         let mut triggers = Triggers::default();
         for controller in 0..self.controllers.len() {
             let Some(member) = self.controllers.get(controller) else { return };
-            if !member.kinds.contains(&event.key.kind) {
+            if !member.kinds.contains(&event.key.kind) || only.is_some_and(|only| only != controller) {
                 continue;
             }
             member.controller.triggers(event, &mut triggers);
             for (key, delay) in triggers.keys.drain(..) {
                 let request = crate::Request { control_plane: event.control_plane.clone(), key };
-                self.add(Item { controller, request }, since, delay, now);
+                self.add(Item { controller, request }, change, delay, now);
             }
         }
     }
@@ -510,14 +533,19 @@ impl Loop {
 
     /// How far everything is done; none while that cannot be said.
     fn cursor(&self) -> Option<Cursor> {
-        let pending = self.sweep.iter().map(|sweep| &sweep.wanted).chain(&self.sweeps);
-        let mut sweep =
-            pending.map(|wanted| wanted.control_plane.clone()).collect::<Option<BTreeSet<_>>>()?;
-        sweep.extend(self.overflown.iter().cloned());
-        let sweep = sweep.into_iter().collect();
+        let pending = self.scans.pending().map(|scan| {
+            let named = |index: usize| Some(self.controllers.get(index)?.controller.name().into());
+            let kinds = match scan.kinds {
+                Some(Kinds::These(kinds)) => Some(kinds.into_iter().collect()),
+                Some(Kinds::All) | None => None,
+            };
+            let Scan { control_plane, controller, changes, after, .. } = scan;
+            Pending { control_plane, kinds, controller: controller.and_then(named), changes, after }
+        });
+        let pending = pending.collect();
         if self.queue.len() > LISTED {
             let before = self.queue.oldest()?.0.checked_sub(1)?;
-            return Some(Cursor { position: Position(before).min(self.read), parked: Vec::new(), sweep });
+            return Some(Cursor { position: Position(before).min(self.read), parked: Vec::new(), pending });
         }
         let today = jiff::Timestamp::now().as_second();
         let parked = self.queue.all(Instant::now()).filter_map(|(item, wait)| {
@@ -525,7 +553,7 @@ impl Loop {
             let due = today.saturating_add_unsigned(wait.as_secs());
             Some(Parked { controller, request: item.request.clone(), due })
         });
-        Some(Cursor { position: self.read, parked: parked.collect(), sweep })
+        Some(Cursor { position: self.read, parked: parked.collect(), pending })
     }
 
     fn save_cursor(&mut self) {
@@ -582,9 +610,9 @@ async fn next<S: futures::Stream + Unpin>(stream: &mut Option<S>) -> Option<S::I
     }
 }
 
-async fn next_found(sweep: &mut Option<Sweep>) -> Option<Result<Event, FleetError>> {
-    match sweep {
-        Some(sweep) => sweep.found.next().await,
+async fn next_found(scans: &mut Scans) -> Option<Result<Event, FleetError>> {
+    match scans.active() {
+        Some(active) => active.found.next().await,
         None => std::future::pending().await,
     }
 }
@@ -596,12 +624,22 @@ async fn reconcile(fleet: Arc<dyn Fleet>, member: Member, shared: Arc<Shared>, i
     let (outcome, more) = match attempt {
         Ok(Ok((next, more))) => (Some(next), more),
         Ok(Err(error)) => {
-            // Conflicts and the like are the normal way to learn that something else was quicker.
             let (plane, key) = (&request.control_plane, &request.key);
-            if matches!(error.code(), Some(404 | 409 | 429)) {
-                tracing::debug!(controller = name, control_plane = %plane, ?key, %error, "to be tried again");
-            } else {
-                tracing::warn!(controller = name, control_plane = %plane, ?key, %error, "to be tried again");
+            match error.code() {
+                // Conflicts and the like are the normal way to learn that something else was quicker.
+                Some(404 | 409 | 429) => {
+                    tracing::debug!(controller = name, control_plane = %plane, ?key, %error, "reconcile will be retried");
+                }
+                // The control plane's own policy, quota or webhook refused it: for whoever administers that one.
+                Some(400..500) => {
+                    tracing::info!(controller = name, control_plane = %plane, ?key, %error, "reconcile was refused");
+                }
+                _ if !fleet.has(plane).await => {
+                    tracing::debug!(controller = name, control_plane = %plane, ?key, %error, "control plane was deleted");
+                }
+                _ => {
+                    tracing::warn!(controller = name, control_plane = %plane, ?key, %error, "reconcile failed");
+                }
             }
             (None, Triggers::default())
         }

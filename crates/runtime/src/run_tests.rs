@@ -12,9 +12,14 @@ use tokio::sync::{Notify, broadcast};
 use super::*;
 use crate::Request;
 use crate::event::Change;
+use crate::fleet::Stream;
 
 struct FakeFleet {
+    /// Every change so far, as a store keeps them.
+    log: Mutex<Vec<(u64, &'static str, String)>>,
     swept: Mutex<Vec<Option<CompactString>>>,
+    swept_after: Mutex<Vec<Option<(CompactString, Key)>>>,
+    replayed: Mutex<Vec<(CompactString, Revision, Revision)>>,
     followed: Mutex<Vec<Kinds>>,
     swept_kinds: Mutex<Vec<Kinds>>,
     changes: broadcast::Sender<(u64, &'static str, String)>,
@@ -26,14 +31,20 @@ struct FakeFleet {
 
 fn event(plane: &str, name: &str, change: Change, position: u64) -> Event {
     let object = json!({"metadata": {"name": name}});
-    Event::plain(plane.into(), Key::new("things", "", name), change, Position(position), object)
+    let mut event =
+        Event::plain(plane.into(), Key::new("things", "", name), change, Position(position), object);
+    event.revision = Revision(position);
+    event
 }
 
 impl FakeFleet {
     fn new() -> FakeFleet {
         let changes = broadcast::Sender::new(100_000);
         FakeFleet {
+            log: Mutex::default(),
             swept: Mutex::default(),
+            swept_after: Mutex::default(),
+            replayed: Mutex::default(),
             followed: Mutex::default(),
             swept_kinds: Mutex::default(),
             changes,
@@ -47,7 +58,9 @@ impl FakeFleet {
     fn change(&self, plane: &'static str, name: impl Into<String>) {
         let mut position = self.position.lock();
         *position += 1;
-        let _ = self.changes.send((*position, plane, name.into()));
+        let change = (*position, plane, name.into());
+        self.log.lock().push(change.clone());
+        let _ = self.changes.send(change);
     }
 }
 
@@ -70,12 +83,40 @@ impl Fleet for FakeFleet {
         })))
     }
 
-    fn sweep(&self, kinds: &Kinds, plane: Option<CompactString>, _: Position) -> Stream {
+    fn sweep(
+        &self,
+        kinds: &Kinds,
+        plane: Option<CompactString>,
+        after: Option<(CompactString, Key)>,
+    ) -> Stream {
         self.swept.lock().push(plane);
         self.swept_kinds.lock().push(kinds.clone());
-        let all: Vec<_> =
-            self.existing.iter().map(|(plane, name)| Ok(event(plane, name, Change::Existing, 0))).collect();
+        self.swept_after.lock().push(after.clone());
+        let behind = |name: &str| after.as_ref().is_none_or(|(_, key)| name > key.name.as_str());
+        let all: Vec<_> = self
+            .existing
+            .iter()
+            .filter(|(_, name)| behind(name))
+            .map(|(plane, name)| Ok(event(plane, name, Change::Existing, 0)))
+            .collect();
         Box::pin(stream::iter(all))
+    }
+
+    fn replay(&self, _: &Kinds, plane: CompactString, after: Revision, to: Revision) -> Stream {
+        self.replayed.lock().push((plane.clone(), after, to));
+        if self.expired {
+            return Box::pin(stream::iter([Err(FleetError::Expired(Position(0)))]));
+        }
+        let wanted = |(at, of, _): &&(u64, &'static str, String)| {
+            *of == plane.as_str() && *at > after.0 && *at <= to.0
+        };
+        let log = self.log.lock();
+        let changes: Vec<_> = log
+            .iter()
+            .filter(wanted)
+            .map(|(at, plane, name)| Ok(event(plane, name, Change::Updated, *at)))
+            .collect();
+        Box::pin(stream::iter(changes))
     }
 
     async fn position(&self) -> Result<Position, FleetError> {
@@ -158,6 +199,10 @@ impl Controller for Arc<Scribe> {
             }
             "parent" => {
                 context.enqueue(Key::new("things", "", "child"));
+                Ok(Next::Done)
+            }
+            "everything" => {
+                context.look_at_all("things");
                 Ok(Next::Done)
             }
             "later" if tries <= 1 => Ok(Next::After(Duration::from_secs(3_600))),
@@ -428,40 +473,127 @@ async fn too_many_parked_keys_hold_the_position() {
     assert_eq!(cursor, Cursor { position: Position(1), ..Cursor::default() });
 }
 
+/// Changes that there was no room for are read again, each once and no others.
 #[tokio::test(start_paused = true)]
-async fn more_than_can_be_kept_of_a_control_plane_is_found_again() {
-    let existing = (0..30).map(|index| ("noisy", format!("slow {index}"))).collect();
+async fn an_overflow_costs_what_changed() {
+    const CHANGES: usize = 2_000;
     let options = Options { workers: 2, share: 1, line: 10, swept_keys: 5, ..Options::default() };
-    let scene = Scene::new(FakeFleet { existing, ..FakeFleet::new() }, options).await;
-    for index in 0..30 {
+    let scene = Scene::new(FakeFleet::new(), options).await;
+    for index in 0..CHANGES {
         scene.fleet.change("noisy", format!("slow {index}"));
     }
     scene.fleet.change("quiet", "thing");
     scene.pass(5).await;
     assert_eq!(scene.done(), ["quiet/thing"], "nobody else waits");
     assert!(scene.handle.depth().ready <= 10);
-    scene.pass(1_000).await;
+    scene.pass(60_000).await;
     let done: std::collections::BTreeSet<String> = scene.done().into_iter().collect();
-    assert_eq!(done.len(), 31);
-    assert_eq!(*scene.fleet.swept.lock(), [Some("noisy".into())]);
-    assert_eq!(scene.end().await, Some(Cursor { position: Position(31), ..Cursor::default() }));
+    assert_eq!(done.len(), CHANGES + 1);
+    assert_eq!(scene.scribe.tries.load(Ordering::SeqCst), CHANGES + 1, "none is looked at twice");
+    assert_eq!(*scene.fleet.swept.lock(), [], "what did not change is not looked at");
+    let wakeups = scene.handle.metrics().wakeups.load(Ordering::Relaxed);
+    scene.pass(3_600_000).await;
+    assert_eq!(scene.handle.metrics().wakeups.load(Ordering::Relaxed), wakeups);
+    let end = Position(CHANGES as u64 + 1);
+    assert_eq!(scene.end().await, Some(Cursor { position: end, ..Cursor::default() }));
+}
+
+/// The same where the process ends in the middle, and once more.
+#[tokio::test(start_paused = true)]
+async fn a_restart_continues_where_an_overflow_was() {
+    const CHANGES: usize = 500;
+    let options = Options { workers: 1, share: 1, line: 20, swept_keys: 10, ..Options::default() };
+    let scene = Scene::new(FakeFleet::new(), options.clone()).await;
+    for index in 0..CHANGES {
+        scene.fleet.change("a", format!("slow {index}"));
+    }
+    let (mut looks, mut done, mut fleet) = (0, std::collections::BTreeSet::new(), None);
+    let mut scene = Some(scene);
+    for pause in [600, 1_700, 60_000] {
+        let now = match scene.take() {
+            Some(scene) => scene,
+            None => Scene::new(fleet.take().unwrap(), options.clone()).await,
+        };
+        now.pass(pause).await;
+        assert_eq!(*now.fleet.swept.lock(), []);
+        let (log, position) = (now.fleet.log.lock().clone(), *now.fleet.position.lock());
+        let scribe = now.scribe.clone();
+        let cursor = now.end().await;
+        // With what was under way at the end.
+        looks += scribe.tries.load(Ordering::SeqCst);
+        done.extend(scribe.done.lock().drain(..));
+        let next = FakeFleet { log: log.into(), position: position.into(), ..FakeFleet::new() };
+        fleet = Some(FakeFleet { cursor: Mutex::new(cursor), ..next });
+    }
+    assert_eq!(done.len(), CHANGES);
+    assert!(looks < CHANGES + 60, "{looks}: no more again than what was under way");
+    let cursor = fleet.unwrap().cursor.into_inner();
+    assert_eq!(cursor, Some(Cursor { position: Position(CHANGES as u64), ..Cursor::default() }));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_that_is_owed_is_remembered() {
-    let options = Options { workers: 1, share: 1, line: 2, patience: Duration::ZERO, ..Options::default() };
-    let scene = Scene::new(FakeFleet::new(), options).await;
-    scene.fleet.change("a", "waits");
-    scene.pass(1).await;
-    for index in 0..5 {
-        scene.fleet.change("a", format!("{index}"));
+async fn changes_that_are_no_longer_known_are_found_by_looking() {
+    let existing = (0..30).map(|index| ("a", format!("slow {index:02}"))).collect();
+    let options = Options { workers: 1, share: 1, line: 10, swept_keys: 5, ..Options::default() };
+    let fleet = FakeFleet { existing, expired: true, ..FakeFleet::new() };
+    *fleet.cursor.lock() = Some(Cursor { position: Position(1), ..Cursor::default() });
+    let scene = Scene::new(fleet, options).await;
+    for index in 0..30 {
+        scene.fleet.change("a", format!("slow {index:02}"));
+    }
+    scene.pass(5_000).await;
+    let done: std::collections::BTreeSet<String> = scene.done().into_iter().collect();
+    assert_eq!(done.len(), 30);
+    assert_eq!(scene.fleet.replayed.lock().len(), 1);
+    assert_eq!(*scene.fleet.swept.lock(), [Some("a".into())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scan_goes_on_after_a_restart() {
+    let existing = || (0..1_000).map(|index| ("a", format!("slow {index:04}"))).collect::<Vec<_>>();
+    let fleet = FakeFleet { existing: existing(), cursor: Mutex::default(), ..FakeFleet::new() };
+    let options = Options { workers: 1, share: 1, swept_keys: 10, ..Options::default() };
+    let scene = Scene::new(fleet, options.clone()).await;
+    scene.pass(5_000).await;
+    let first = scene.scribe.tries.load(Ordering::SeqCst);
+    assert!((400..600).contains(&first), "{first}");
+    let cursor = scene.end().await;
+    let fleet = FakeFleet { existing: existing(), cursor: Mutex::new(cursor), ..FakeFleet::new() };
+    let scene = Scene::new(fleet, options).await;
+    scene.pass(60_000).await;
+    assert!(scene.fleet.swept_after.lock()[0].is_some());
+    let all = first + scene.scribe.tries.load(Ordering::SeqCst);
+    assert!((1_000..1_020).contains(&all), "{all}");
+    assert_eq!(scene.end().await.unwrap().pending, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scan_does_not_wait_for_another_control_plane() {
+    let existing = (0..20).map(|index| ("quiet", format!("{index}"))).collect();
+    let options = Options { workers: 2, share: 1, swept_keys: 5, ..Options::default() };
+    let scene = Scene::new(FakeFleet { existing, ..FakeFleet::new() }, options).await;
+    scene.fleet.change("noisy", "waits");
+    for index in 0..100 {
+        scene.fleet.change("noisy", format!("{index}"));
     }
     scene.pass(1).await;
-    let cursor = scene.end().await.unwrap();
-    assert_eq!((cursor.sweep.as_slice(), cursor.parked.len()), (["a".into()].as_slice(), 3));
-    let fleet = FakeFleet { cursor: Mutex::new(Some(cursor)), ..FakeFleet::new() };
-    let scene = Scene::new(fleet, Options::default()).await;
-    assert_eq!(*scene.fleet.swept.lock(), [Some("a".into())]);
+    scene.handle.sweep("quiet").await;
+    scene.pass(10).await;
+    assert_eq!(scene.done().iter().filter(|one| one.starts_with("quiet/")).count(), 20);
+    scene.scribe.gate.notify_one();
+    scene.pass(10).await;
+    assert_eq!(scene.done().len(), 121);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_may_have_everything_looked_at() {
+    let existing = (0..100).map(|index| ("a", format!("{index}"))).collect();
+    let options = Options { line: 10, swept_keys: 5, workers: 1, ..Options::default() };
+    let scene = Scene::new(FakeFleet { existing, ..FakeFleet::new() }, options).await;
+    scene.fleet.change("a", "everything");
+    scene.pass(1_000).await;
+    assert_eq!(scene.scribe.tries.load(Ordering::SeqCst), 101, "however few fit into the queue");
+    assert_eq!(*scene.fleet.swept_kinds.lock(), [Kinds::these(["things"])]);
 }
 
 #[tokio::test(start_paused = true)]

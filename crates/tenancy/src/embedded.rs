@@ -217,8 +217,8 @@ impl Host for Embedded {
             return Ok(processes.serves(plane).await);
         }
         let Some((engine, found)) = self.find(&plane.name).await? else { return Ok(false) };
-        // What discovery is made from, and the rights of everybody in it.
-        Ok(engine.planes.surface(&found).await.is_ok() && engine.planes.policy(&found).await.is_ok())
+        // Its keys have been read. What requests need beyond that is read by the first request.
+        Ok(engine.store.revision(found.id).await.is_ok())
     }
 
     async fn remove(&self, plane: &Plane) -> Result<(), HostError> {

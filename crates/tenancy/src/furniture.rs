@@ -59,7 +59,9 @@ pub fn owned_as(
     }
     for (field, value) in rest.as_object().into_iter().flatten() {
         if field == "metadata" {
-            for (field, value) in value.as_object().into_iter().flatten() {
+            // No object is stored with empty labels or annotations: one that was wanted with them would never be as wanted.
+            let is_empty = |value: &Value| value.as_object().is_some_and(serde_json::Map::is_empty);
+            for (field, value) in value.as_object().into_iter().flatten().filter(|(_, one)| !is_empty(one)) {
                 object["metadata"][field] = value.clone();
             }
         } else {

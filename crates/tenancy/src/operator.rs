@@ -27,7 +27,7 @@ use futures::StreamExt;
 use futures::future::try_join_all;
 use objects::{CompactString, Value, meta};
 use parking_lot::Mutex;
-use runtime::{Context, Controller, Error, Event, Key, Kinds, News, Next, Request, Triggers};
+use runtime::{Change, Context, Controller, Error, Event, Key, Kinds, News, Next, Request, Triggers};
 use serde_json::{Value as Json, json};
 
 use crate::api::{self, Place};
@@ -50,6 +50,9 @@ const RENEWAL_EVERY: Duration = Duration::from_secs(12 * 3_600);
 const STORES: &str = "_stores";
 /// How often it is looked at whether they are there.
 const STORES_EVERY: Duration = Duration::from_secs(3);
+/// How long after a change of what belongs to a control plane it is looked at: most changes are the operator's own, come
+/// several at a time, and leave nothing to do.
+const SETTLED_AFTER: Duration = Duration::from_millis(250);
 /// When something refused is tried again although nothing changed that we see.
 const REFUSED_AGAIN: Duration = Duration::from_secs(60);
 
@@ -119,7 +122,10 @@ impl Controller for Operator {
         }
         let key = &event.key;
         if event.is_of(names::CONTROL_PLANES) || event.is_of(names::HOOKS) {
-            triggers.now(key.clone());
+            match only_status_changed(event) {
+                true => triggers.after(key.clone(), SETTLED_AFTER),
+                false => triggers.now(key.clone()),
+            }
             return;
         }
         if key.namespace == names::SYSTEM_NAMESPACE
@@ -137,7 +143,12 @@ impl Controller for Operator {
             namespace => names::control_plane_of(namespace).map(str::to_owned),
         };
         if let Some(name) = concerned {
-            triggers.now(Key::new(names::CONTROL_PLANES, "", name));
+            let key = Key::new(names::CONTROL_PLANES, "", name);
+            match event.change {
+                Change::Created | Change::Updated => triggers.after(key, SETTLED_AFTER),
+                // What was deleted is waited for, or missed.
+                Change::Deleted | Change::Existing => triggers.now(key),
+            }
         }
     }
 
@@ -152,13 +163,24 @@ impl Controller for Operator {
 
     async fn reconcile(&self, context: &Context, request: &Request) -> Result<Next, Error> {
         match request.key.kind.as_str() {
-            RENEWAL => self.renew(context).await,
+            RENEWAL => Ok(self.renew(context)),
             STORES => self.look_at_stores(context).await,
-            EVERYTHING => look_at_all(context).await.map(|()| Next::Done),
+            EVERYTHING => {
+                context.look_at_all(names::CONTROL_PLANES);
+                Ok(Next::Done)
+            }
             names::HOOKS => crate::hooks::changed(context, &request.key.name).await,
             _ => self.control_plane(context, &request.key.name).await,
         }
     }
+}
+
+/// Whether neither the specification nor the metadata that a person writes are what changed.
+fn only_status_changed(event: &Event) -> bool {
+    let (Some(before), Some(now)) = (event.previous(), event.object()) else { return false };
+    let same = |field: &str| before["metadata"].get(field) == now["metadata"].get(field);
+    before.get("spec") == now.get("spec")
+        && ["generation", "labels", "annotations", "deletionTimestamp"].into_iter().all(same)
 }
 
 /// The control plane that something without a namespace belongs to.
@@ -220,10 +242,11 @@ impl Operator {
                     conditions::set(&mut status, &Condition::store_away(why), context.now);
                 }
                 write_status(context, &plane, &before, &status).await?;
-                if !error.is_final() {
-                    return Err(Error::failed(why));
+                match error {
+                    SyncError::Waiting(_) => Next::Backoff,
+                    error if error.is_final() => Next::After(REFUSED_AGAIN),
+                    _ => return Err(Error::failed(why)),
                 }
-                Next::After(REFUSED_AGAIN)
             }
         };
         Ok(next)
@@ -363,15 +386,15 @@ impl Operator {
         }
     }
 
-    async fn renew(&self, context: &Context) -> Result<Next, Error> {
+    fn renew(&self, context: &Context) -> Next {
         let (now, last) = (context.now.as_second(), self.renewed.load(Ordering::Relaxed));
         let due = last.saturating_add_unsigned(RENEWAL_EVERY.as_secs());
         if now < due {
-            return Ok(Next::After(Duration::from_secs(due.abs_diff(now))));
+            return Next::After(Duration::from_secs(due.abs_diff(now)));
         }
         self.renewed.store(now, Ordering::Relaxed);
-        look_at_all(context).await?;
-        Ok(Next::After(RENEWAL_EVERY))
+        context.look_at_all(names::CONTROL_PLANES);
+        Next::After(RENEWAL_EVERY)
     }
 }
 
@@ -408,13 +431,6 @@ impl Operator {
         }
         Ok(Next::After(STORES_EVERY))
     }
-}
-
-async fn look_at_all(context: &Context) -> Result<(), Error> {
-    for plane in context.list(names::CONTROL_PLANES, "").await? {
-        context.enqueue(Key::new(names::CONTROL_PLANES, "", meta::name(&plane)));
-    }
-    Ok(())
 }
 
 /// What may be said of a store that is not what was asked for, and of a process.

@@ -5,6 +5,7 @@ mod contract_hooks;
 mod credentials;
 mod fixture;
 mod hooks;
+mod idle;
 mod lifecycle;
 mod operations;
 mod types;

@@ -258,7 +258,7 @@ impl Providers {
         let kinds = Kinds::These(own.collect());
         let mut count = 0;
         for fleet in &self.fleets {
-            let mut found = fleet.sweep(&kinds, None, fleet.position().await?);
+            let mut found = fleet.sweep(&kinds, None, None);
             while let Some(event) = found.try_next().await? {
                 let anothers = |object: &Json| object.pointer("/spec/provider") != Some(&json!(name));
                 let is_generic = event.key.kind == generic.as_str();

@@ -1,7 +1,7 @@
 //! Control planes of a real server from beginning to end: what KubeFlex's users do ([`kubeflex`]), a server that is
 //! killed while it makes and unmakes a hundred of them ([`killed`]), copies and backups ([`whole`]), what comes from
 //! elsewhere ([`kine`]), what keeps two of them apart and what is left of one that is gone ([`apart`], [`ways`]), what one may take
-//! ([`quotas`]), and those that have processes ([`process`]) or databases ([`dedicated`]) of their own.
+//! ([`quotas`]), what the log says of them ([`quiet`]), and those that have processes ([`process`]) or databases ([`dedicated`]) of their own.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 #![allow(clippy::print_stdout, reason = "what was found is said")]
@@ -12,6 +12,7 @@ mod killed;
 mod kine;
 mod kubeflex;
 mod process;
+mod quiet;
 mod quotas;
 mod ways;
 mod whole;

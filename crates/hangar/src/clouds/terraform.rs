@@ -25,7 +25,7 @@ use objects::{CompactString, meta};
 use provision::{Failure, Limits, Metrics, Preview, Reviewing, Settings};
 use runtime::{
     Changes, Controller, Cursor, Fleet, FleetError, Identity, InProcessFleet, Key, Kinds, Leases, Options,
-    Position, Runtime, Stream,
+    Position, Revision, Runtime, Stream,
 };
 use serde_json::Value;
 use tokio::sync::watch;
@@ -316,8 +316,17 @@ impl Fleet for Forgetful {
         self.0.follow(kinds, from).await
     }
 
-    fn sweep(&self, kinds: &Kinds, control_plane: Option<CompactString>, position: Position) -> Stream {
-        self.0.sweep(kinds, control_plane, position)
+    fn sweep(
+        &self,
+        kinds: &Kinds,
+        control_plane: Option<CompactString>,
+        after: Option<(CompactString, Key)>,
+    ) -> Stream {
+        self.0.sweep(kinds, control_plane, after)
+    }
+
+    fn replay(&self, kinds: &Kinds, control_plane: CompactString, after: Revision, to: Revision) -> Stream {
+        self.0.replay(kinds, control_plane, after, to)
     }
 
     async fn position(&self) -> Result<Position, FleetError> {
@@ -342,6 +351,10 @@ impl Fleet for Forgetful {
 
     async fn save(&self, _: &Cursor) -> Result<(), FleetError> {
         Ok(())
+    }
+
+    async fn has(&self, control_plane: &str) -> bool {
+        self.0.has(control_plane).await
     }
 }
 

@@ -13,7 +13,7 @@ use runtime::{
     Runtime, Stream,
 };
 use serde_json::json;
-use store::{Embedded, Store};
+use store::{Embedded, Revision, Store};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -38,8 +38,17 @@ impl Fleet for MortalFleet {
         self.inner.follow(kinds, from).await
     }
 
-    fn sweep(&self, kinds: &Kinds, control_plane: Option<CompactString>, position: Position) -> Stream {
-        self.inner.sweep(kinds, control_plane, position)
+    fn sweep(
+        &self,
+        kinds: &Kinds,
+        control_plane: Option<CompactString>,
+        after: Option<(CompactString, Key)>,
+    ) -> Stream {
+        self.inner.sweep(kinds, control_plane, after)
+    }
+
+    fn replay(&self, kinds: &Kinds, control_plane: CompactString, after: Revision, to: Revision) -> Stream {
+        self.inner.replay(kinds, control_plane, after, to)
     }
 
     async fn position(&self) -> Result<Position, FleetError> {

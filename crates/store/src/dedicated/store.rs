@@ -44,6 +44,16 @@ impl Dedicated {
         self.house.room(tenant).await
     }
 
+    /// What a database answered. One that was closed because its tenant was deleted meanwhile is no outage.
+    fn answered<T>(&self, tenant: TenantId, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        match answer {
+            Err(StoreError::Unavailable(_)) if matches!(self.house.ledger.by_id(tenant), Ok(None)) => {
+                Err(StoreError::NoTenant)
+            }
+            answer => answer,
+        }
+    }
+
     /// To be held from before a change to after it.
     async fn pass(&self) -> Result<Passed<'_>, StoreError> {
         let Some(fence) = &self.fence else { return Ok(Passed::Together(self.house.gate.read().await)) };
@@ -115,7 +125,8 @@ fn watching(room: Arc<Room>, watch: Watch) -> Watch {
 #[async_trait]
 impl Store for Dedicated {
     async fn get(&self, tenant: TenantId, key: &Key) -> Result<Option<Entry>, StoreError> {
-        self.room(tenant).await?.store.get(tenant, key).await
+        let answer = self.room(tenant).await?.store.get(tenant, key).await;
+        self.answered(tenant, answer)
     }
 
     async fn range(
@@ -126,21 +137,25 @@ impl Store for Dedicated {
         at: Option<Revision>,
         limit: usize,
     ) -> Result<Page, StoreError> {
-        self.room(tenant).await?.store.range(tenant, scope, after, at, limit).await
+        let answer = self.room(tenant).await?.store.range(tenant, scope, after, at, limit).await;
+        self.answered(tenant, answer)
     }
 
     async fn count(&self, tenant: TenantId, scope: &Scope) -> Result<u64, StoreError> {
-        self.room(tenant).await?.store.count(tenant, scope).await
+        let answer = self.room(tenant).await?.store.count(tenant, scope).await;
+        self.answered(tenant, answer)
     }
 
     async fn write(&self, tenant: TenantId, operations: Vec<Operation>) -> Result<Revision, StoreError> {
         let room = self.room(tenant).await?;
         let _passed = self.pass().await?;
-        room.store.write(tenant, operations).await
+        let answer = room.store.write(tenant, operations).await;
+        self.answered(tenant, answer)
     }
 
     async fn revision(&self, tenant: TenantId) -> Result<Revision, StoreError> {
-        self.room(tenant).await?.store.revision(tenant).await
+        let answer = self.room(tenant).await?.store.revision(tenant).await;
+        self.answered(tenant, answer)
     }
 
     async fn revision_at(
@@ -148,18 +163,19 @@ impl Store for Dedicated {
         tenant: TenantId,
         moment: SystemTime,
     ) -> Result<Option<Revision>, StoreError> {
-        self.room(tenant).await?.store.revision_at(tenant, moment).await
+        let answer = self.room(tenant).await?.store.revision_at(tenant, moment).await;
+        self.answered(tenant, answer)
     }
 
     async fn watch(&self, tenant: TenantId, scope: Scope, from: Revision) -> Result<Watch, StoreError> {
         let room = self.room(tenant).await?;
-        let watch = room.store.watch(tenant, scope, from).await?;
+        let watch = self.answered(tenant, room.store.watch(tenant, scope, from).await)?;
         Ok(watching(room, watch))
     }
 
     async fn mirror(&self, tenant: TenantId, from: Revision) -> Result<Watch, StoreError> {
         let room = self.room(tenant).await?;
-        let watch = room.store.mirror(tenant, from).await?;
+        let watch = self.answered(tenant, room.store.mirror(tenant, from).await)?;
         Ok(watching(room, watch))
     }
 
@@ -232,7 +248,7 @@ impl Store for Dedicated {
 
     async fn export_tenant(&self, tenant: TenantId, at: Option<Revision>) -> Result<Export, StoreError> {
         let room = self.room(tenant).await?;
-        let export = room.store.export_tenant(tenant, at).await?;
+        let export = self.answered(tenant, room.store.export_tenant(tenant, at).await)?;
         // So does an export.
         Ok(export.inspect(move |_| _ = &room).boxed())
     }
@@ -251,7 +267,8 @@ impl Store for Dedicated {
     }
 
     async fn size(&self, tenant: TenantId) -> Result<u64, StoreError> {
-        self.room(tenant).await?.store.size(tenant).await
+        let answer = self.room(tenant).await?.store.size(tenant).await;
+        self.answered(tenant, answer)
     }
 
     fn fenced(&self, fence: Fence) -> Arc<dyn Store> {

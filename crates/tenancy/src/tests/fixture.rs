@@ -8,7 +8,7 @@ use auth::user::UserInfo;
 use http::HeaderValue;
 use listener::{Doors, Listener, ServingCertificate};
 use objects::{Value, meta};
-use runtime::{InProcessFleet, Options, Runtime};
+use runtime::{Handle, InProcessFleet, Options, Runtime};
 use serde_json::json;
 use store::{Embedded, Store};
 use tempfile::TempDir;
@@ -28,6 +28,8 @@ pub struct Fixture {
     directory: TempDir,
     serving: CancellationToken,
     running: Option<(CancellationToken, JoinHandle<()>)>,
+    handle: Option<Handle>,
+    options: Options,
 }
 
 pub fn settings() -> Settings {
@@ -66,12 +68,18 @@ pub fn admin(engine: &Arc<Engine>, control_plane: &str) -> kube::Client {
 
 impl Fixture {
     pub async fn new() -> Fixture {
+        Fixture::with(Options::default()).await
+    }
+
+    pub async fn with(options: Options) -> Fixture {
+        let options = Options { save_after: Duration::from_millis(50), ..options };
         let directory = TempDir::new().unwrap();
         let (store, engine, serving) = open(directory.path()).await;
         engine.create_control_plane("host").await.map_err(|failure| failure.0).unwrap();
         let client = admin(&engine, "host");
         crate::prepare(engine.clone(), &settings(), None).await.unwrap();
-        let mut fixture = Fixture { engine, client, store, directory, serving, running: None };
+        let (running, handle) = (None, None);
+        let mut fixture = Fixture { engine, client, store, directory, serving, running, handle, options };
         fixture.start();
         fixture
     }
@@ -80,14 +88,27 @@ impl Fixture {
         let fleet = Arc::new(InProcessFleet::new(self.engine.clone()));
         let mut all = controllers::denatured(&self.engine);
         all.extend(crate::controllers(self.engine.clone(), settings(), None));
-        let options = Options { save_after: Duration::from_millis(50), ..Options::default() };
-        let runtime = Runtime::new(fleet, all, options);
+        let runtime = Runtime::new(fleet, all, self.options.clone());
+        self.handle = Some(runtime.handle());
         let stop = CancellationToken::new();
         let task = tokio::spawn({
             let stop = stop.clone();
             async move { runtime.run(stop).await.unwrap() }
         });
         self.running = Some((stop, task));
+    }
+
+    pub fn handle(&self) -> &Handle {
+        self.handle.as_ref().expect("the controllers have been started")
+    }
+
+    /// The controllers end as they should, and begin again.
+    pub async fn restart(&mut self) {
+        if let Some((stop, task)) = self.running.take() {
+            stop.cancel();
+            task.await.unwrap();
+        }
+        self.start();
     }
 
     /// As if the process had died: no pass is finished, nothing saved.
