@@ -4,6 +4,7 @@
 //! engine is measured once more in a process of its own with very many tenants. [`page`] is the template: whatever
 //! number stands in the document comes from the run, or is named there as the stock server's.
 
+mod burst;
 mod clouds;
 mod database;
 mod machine;
@@ -50,6 +51,8 @@ struct Amounts {
     existing_elsewhere: &'static [usize],
     /// Control planes that nobody uses.
     idle: usize,
+    /// Control planes made at once.
+    burst: usize,
     /// How long writes are measured with and without compaction, each.
     compaction_seconds: u64,
 }
@@ -71,6 +74,7 @@ const FULL: Amounts = Amounts {
     existing: &[1, 100, 1_000, 10_000],
     existing_elsewhere: &[1, 100, 1_000],
     idle: 200,
+    burst: 10_000,
     compaction_seconds: 30,
 };
 const QUICK: Amounts = Amounts {
@@ -92,6 +96,7 @@ const QUICK: Amounts = Amounts {
     existing: &[1, 100],
     existing_elsewhere: &[1, 10],
     idle: 20,
+    burst: 200,
     compaction_seconds: 5,
 };
 
@@ -204,6 +209,7 @@ fn measure(args: &Args, build: &Build, store: Store) -> anyhow::Result<()> {
         results.add(&output_of(&mut engine)?)?;
     }
     if store == Store::Embedded {
+        results.add(&burst::measure(&hangar, &build.load, amounts.burst, scratch.path())?)?;
         let amounts = if args.quick { terraform::QUICK } else { terraform::FULL };
         let lines = terraform::measure(&build.programs, amounts)?;
         print!("{lines}");
@@ -214,6 +220,7 @@ fn measure(args: &Args, build: &Build, store: Store) -> anyhow::Result<()> {
     let quick = if args.quick { " --quick" } else { "" };
     let command = format!("cargo xtask bench{quick}{}", store.option());
     let page = page::write(&results, &command, tenants, existing)
+        + &burst::section(&results)
         + &clouds::section(&results)
         + &terraform::section(&results);
     let output = args.output.clone().unwrap_or_else(|| store.page().into());

@@ -79,6 +79,9 @@ pub struct Settings {
     /// Control planes that are there while one more is made; several numbers are measured one after the other
     #[arg(long, value_delimiter = ',', default_values_t = [1, 100, 1_000])]
     existing: Vec<usize>,
+    /// Control planes to make at once
+    #[arg(long, default_value_t = 1_000)]
+    burst: usize,
     /// Where the server under test looks for AWS on this machine: the emulator listens there
     #[arg(long, value_name = "PORT")]
     aws_port: Option<u16>,

@@ -14,11 +14,11 @@ use crate::elsewhere::Elsewhere;
 use crate::extension::Extension;
 use crate::foresight::{Foresight, Foresights};
 use crate::metrics::Metrics;
-use crate::moving;
 use crate::paths::Documents;
 use crate::pulse::Pulse;
 use crate::stations::authenticate::Credentials;
 use crate::stations::fairness::{Fairness, Limits};
+use crate::{genesis, moving};
 
 /// What the process decides about its server.
 pub struct Config {
@@ -82,6 +82,8 @@ pub struct Engine {
     /// Where processes that share the store talk to each other, if there may be several.
     pub(crate) replicas: Arc<OnceLock<TenantId>>,
     pub(crate) pulse: Arc<Pulse>,
+    /// What control planes begin with.
+    pub(crate) drafts: Arc<OnceLock<Vec<genesis::Draft>>>,
     stage: watch::Sender<Stage>,
 }
 
@@ -130,6 +132,7 @@ impl Engine {
             elsewhere: Arc::default(),
             replicas: Arc::default(),
             pulse: Arc::default(),
+            drafts: Arc::default(),
             stage: watch::Sender::new(Stage::Serving),
             store,
             codec,

@@ -135,20 +135,29 @@ impl Engine {
         &self,
         now: jiff::Timestamp,
     ) -> Result<Vec<(store::Key, bytes::Bytes)>, ControlPlaneError> {
+        if self.drafts.get().is_none() {
+            // Two at once make the same.
+            let _ = self.drafts.set(self.make_drafts()?);
+        }
+        let time = timestamp(now);
+        Ok(self.drafts.get().into_iter().flatten().map(|draft| draft.completed(&time)).collect())
+    }
+
+    fn make_drafts(&self) -> Result<Vec<Draft>, ControlPlaneError> {
         let surface = Surface::default();
-        let mut entries = Vec::new();
+        let mut drafts = Vec::new();
         for mut object in self.first_objects() {
             let gv = objects::GroupVersion::parse(meta::api_version(&object)).unwrap_or_default();
             let Some(row) = surface.row_of_kind(&gv.with_kind(meta::kind(&object))) else { continue };
             row.behaviour.defaults(&mut object);
             row.behaviour.prepare_create(&mut object);
-            meta::set(&mut object, "uid", uuid::Uuid::new_v4().to_string());
-            meta::set(&mut object, "creationTimestamp", timestamp(now));
+            meta::set(&mut object, "uid", NO_UID);
+            meta::set(&mut object, "creationTimestamp", NO_TIME);
             let key = row.key(meta::namespace(&object), meta::name(&object));
             let value = self.codec.encode(&key, &object, row.tag())?;
-            entries.push((key, value));
+            drafts.push(Draft::new(key, value));
         }
-        Ok(entries)
+        Ok(drafts)
     }
 
     fn first_objects(&self) -> Vec<Value> {
@@ -172,6 +181,41 @@ impl Engine {
             }));
         }
         objects
+    }
+}
+
+/// What stands in a draft for the uid and the time of creation: no object has them, and they are as long as real ones.
+const NO_UID: &str = "00000000-ffff-0000-ffff-000000000000";
+const NO_TIME: &str = "0000-00-00T00:00:00Z";
+
+/// A first object as it is stored, but for its uid and time: made once, since all control planes begin with the same.
+pub(crate) struct Draft {
+    key: store::Key,
+    value: bytes::Bytes,
+    uids: Vec<usize>,
+    times: Vec<usize>,
+}
+
+impl Draft {
+    fn new(key: store::Key, value: bytes::Bytes) -> Draft {
+        let places = |text: &str| -> Vec<usize> {
+            let windows = value.windows(text.len()).enumerate();
+            windows.filter(|(_, window)| *window == text.as_bytes()).map(|(place, _)| place).collect()
+        };
+        let (uids, times) = (places(NO_UID), places(NO_TIME));
+        Draft { key, value, uids, times }
+    }
+
+    fn completed(&self, time: &str) -> (store::Key, bytes::Bytes) {
+        let mut value = self.value.to_vec();
+        let mut uid = [0; uuid::fmt::Hyphenated::LENGTH];
+        let uid = uuid::Uuid::new_v4().hyphenated().encode_lower(&mut uid).as_bytes();
+        for (places, text) in [(&self.uids, uid), (&self.times, time.as_bytes())] {
+            for place in places {
+                value[*place..*place + text.len()].copy_from_slice(text);
+            }
+        }
+        (self.key.clone(), value.into())
     }
 }
 
@@ -232,4 +276,39 @@ fn api_service(address: std::net::SocketAddr) -> Vec<Value> {
             "spec": {"parentRef": {"group": "", "resource": "services", "namespace": "default", "name": "kubernetes"}},
         }),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use store::{Revision, Scope};
+
+    use super::*;
+    use crate::fixture::Fixture;
+
+    #[tokio::test]
+    async fn first_objects_are_whole_and_each_is_its_own() {
+        let fixture = Fixture::new().await;
+        let engine = &fixture.engine;
+        let mut uids = BTreeSet::new();
+        let mut count = 0;
+        for name in ["one", "two"] {
+            let plane = engine.create_control_plane(name).await.map_err(|failure| failure.0).unwrap();
+            let page = engine.store.range(plane.id, &Scope::All, None, None, 0).await.unwrap();
+            assert!(page.entries.len() > 100, "{}", page.entries.len());
+            for entry in page.entries {
+                let object = engine.codec.decode(&entry.key, &entry.value, Revision(1)).unwrap();
+                let object = object.to_value().unwrap();
+                let uid = uuid::Uuid::parse_str(meta::uid(&object)).unwrap();
+                assert_eq!(uid.get_version_num(), 4, "{object}");
+                let made = objects::time::parse(meta::text(&object, "creationTimestamp")).unwrap();
+                assert!(engine.now().duration_since(made).as_secs() < 600, "{object}");
+                assert_eq!((meta::name(&object), meta::resource_version(&object)), (&*entry.key.name, "1"));
+                uids.insert(uid);
+                count += 1;
+            }
+        }
+        assert_eq!(uids.len(), count);
+    }
 }

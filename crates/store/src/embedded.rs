@@ -17,6 +17,7 @@ mod readers;
 mod schema;
 mod snapshot;
 mod store;
+mod templates;
 mod tenants;
 #[cfg(test)]
 mod tests;

@@ -303,9 +303,9 @@ pub trait Store: Send + Sync + 'static {
     /// Changes of these types in all tenants after `from`, or from now on. With no type named: of all types but the
     /// server's own, those that begin with `_`.
     ///
-    /// A tenant's first entries are changes like any other. Deleting a tenant, forking and importing one emit no
-    /// event per key: whoever follows looks at a new tenant once, and forgets a deleted one. Changes of a tenant
-    /// that has been deleted since may be left out.
+    /// Making a tenant with its first entries, deleting, forking and importing one need not emit an event per key: whoever
+    /// follows looks at a new tenant once, and forgets a deleted one. Changes of a tenant that has been deleted since
+    /// may be left out.
     ///
     /// Positions in errors ([`StoreError::Compacted`], [`StoreError::Future`], [`WatchError::Compacted`]) stand
     /// where revisions do.

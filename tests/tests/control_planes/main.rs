@@ -78,11 +78,15 @@ fn delete(server: &Server, name: &str) {
 
 /// What the Secret of a control plane says about how to enter it.
 fn credentials(host: &Client, name: &str) -> Option<Credentials> {
-    let secret = host.get(&format!("/api/v1/namespaces/{name}-system/secrets/admin-kubeconfig"));
+    let object = host.get(&format!("{CONTROL_PLANES}/{name}"));
+    let reference = object.json()["status"]["secretRef"].clone();
+    let at = |field: &str, default: &str| reference[field].as_str().unwrap_or(default).to_owned();
+    let (secret, key) = (at("name", "admin-kubeconfig"), at("key", "kubeconfig"));
+    let secret = host.get(&format!("/api/v1/namespaces/{name}-system/secrets/{secret}"));
     if secret.code != 200 {
         return None;
     }
-    let config = STANDARD.decode(secret.json()["data"]["kubeconfig"].as_str()?).ok()?;
+    let config = STANDARD.decode(secret.json()["data"][key].as_str()?).ok()?;
     let config: Value = serde_saphyr::from_str(std::str::from_utf8(&config).ok()?).ok()?;
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), config.to_string()).unwrap();

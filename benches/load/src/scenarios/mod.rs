@@ -1,6 +1,7 @@
 //! What can be measured: a row for each scenario.
 
 mod arrivals;
+mod burst;
 mod churn;
 mod clouds;
 mod definitions;
@@ -35,6 +36,9 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "definitions", run: |session| definitions::run(session).boxed() },
     Scenario { name: "tenants", run: |session| tenants::run(session).boxed() },
     Scenario { name: "planes", run: |session| planes::run(session).boxed() },
+    // What these two leave behind and find is each other's.
+    Scenario { name: "burst", run: |session| burst::run(session).boxed() },
+    Scenario { name: "burst-after", run: |session| burst::after(session).boxed() },
     Scenario { name: "clouds", run: |session| clouds::run(session).boxed() },
 ];
 

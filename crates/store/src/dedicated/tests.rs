@@ -221,6 +221,9 @@ async fn nothing_is_there_before_the_first_tenant() {
     let made = futures::future::join_all(names.iter().map(|name| made(&store, name))).await;
     assert!(*begun.borrow());
     assert_eq!(directories(&directory), made.iter().map(|id| id.0).collect());
+    for id in &made {
+        store.write(*id, vec![put("changed", "1")]).await.unwrap();
+    }
     let mut told = BTreeSet::new();
     while told.len() < made.len() {
         told.insert(feed.next().await.unwrap().unwrap().tenant.0);

@@ -14,6 +14,7 @@ use super::chores::Chore;
 use super::codec::{self, integer};
 use super::fault::Fault;
 use super::snapshot::{self, Stored, TenantRow};
+use super::templates::{self, Packed};
 use crate::{Change, Event, Expect, Fence, Key, Operation, Position, Revision, StoreError, TenantId};
 
 /// The numbers that belong to the whole store.
@@ -212,23 +213,46 @@ impl<'c> Batch<'c> {
     fn replace(&self, tenant: TenantId, key: &[u8], stored: &Stored) -> Result<bool, Fault> {
         let changed = self
             .connection
-            .prepare_cached("UPDATE current SET modified = ?3, value = ?4 WHERE tenant = ?1 AND key = ?2")?
+            .prepare_cached("UPDATE current SET modified = ?3, value = ?4, template = NULL WHERE tenant = ?1 AND key = ?2")?
             .execute(params![integer(tenant.0), key, integer(stored.modified.0), stored.value.as_ref()])?;
         Ok(changed > 0)
     }
 
     /// Puts a new row into `current`, past history and log.
     pub(super) fn put(&self, tenant: TenantId, key: &[u8], stored: &Stored) -> Result<(), Fault> {
+        self.put_packed(tenant, key, stored, &Packed::whole(&stored.value))
+    }
+
+    /// The same for what other tenants probably have as well. With `make`, the value is kept as a template for them.
+    pub(super) fn put_common(
+        &self,
+        tenant: TenantId,
+        key: &[u8],
+        stored: &Stored,
+        make: bool,
+    ) -> Result<(), Fault> {
+        let packed = templates::pack(self.connection, key, &stored.value, make)?;
+        self.put_packed(tenant, key, stored, &packed)
+    }
+
+    fn put_packed(
+        &self,
+        tenant: TenantId,
+        key: &[u8],
+        stored: &Stored,
+        packed: &Packed,
+    ) -> Result<(), Fault> {
         self.connection
             .prepare_cached(
-                "INSERT INTO current (tenant, key, created, modified, value) VALUES (?1,?2,?3,?4,?5)",
+                "INSERT INTO current (tenant, key, created, modified, value, template) VALUES (?1,?2,?3,?4,?5,?6)",
             )?
             .execute(params![
                 integer(tenant.0),
                 key,
                 integer(stored.created.0),
                 integer(stored.modified.0),
-                stored.value.as_ref()
+                packed.bytes.as_ref(),
+                packed.template
             ])?;
         Ok(())
     }

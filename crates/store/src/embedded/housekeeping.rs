@@ -41,9 +41,13 @@ impl Housekeeper {
         self.written.store(rows, Ordering::Relaxed);
         if rows.saturating_sub(self.checkpointed.load(Ordering::Relaxed)) >= ROWS_PER_CHECKPOINT {
             self.checkpointed.store(rows, Ordering::Relaxed);
-            // One waiting checkpoint is enough.
-            let _ = self.send.try_send(());
+            self.checkpoint();
         }
+    }
+
+    pub(super) fn checkpoint(&self) {
+        // One waiting checkpoint is enough.
+        let _ = self.send.try_send(());
     }
 }
 

@@ -12,7 +12,17 @@ pub(super) const FILE: &str = "hangar.db";
 
 /// Marks the file as ours (`hngr`), and the layout as this one.
 const APPLICATION: i64 = 0x686e_6772;
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
+
+/// What makes a database of version 1 one of this version.
+const FROM_1: &str = "
+ALTER TABLE current ADD COLUMN template INTEGER;
+CREATE TABLE template (id INTEGER PRIMARY KEY, key BLOB NOT NULL, value BLOB NOT NULL);
+CREATE INDEX template_by_key ON template (key);
+";
+
+/// A database of an earlier version whose pages cannot be given back is written anew when it is opened, if it is not larger.
+const REWRITTEN_BYTES: i64 = 256 << 20;
 
 /// Objects are one to a few kilobytes. A row is kept whole in its page up to about a quarter of the page, and 8 kB
 /// keeps that true for most objects without writing much for small ones.
@@ -61,8 +71,14 @@ CREATE TABLE current (
     created INTEGER NOT NULL,
     modified INTEGER NOT NULL,
     value BLOB NOT NULL,
+    -- The value is what differs from this one.
+    template INTEGER,
     PRIMARY KEY (tenant, key)
 ) WITHOUT ROWID;
+
+-- Values that are nearly the same in every tenant.
+CREATE TABLE template (id INTEGER PRIMARY KEY, key BLOB NOT NULL, value BLOB NOT NULL);
+CREATE INDEX template_by_key ON template (key);
 
 -- One row for every value that was superseded, while the log line that did it is kept.
 CREATE TABLE history (
@@ -108,6 +124,8 @@ pub(super) fn open_writer(directory: &Path, cache_bytes: u64) -> Result<Connecti
         let connection = Connection::open(&file)?;
         // Before the first page is written, or it is without effect.
         connection.pragma_update(None, "page_size", PAGE)?;
+        // Pages that are free are given back in steps (`chores`).
+        connection.pragma_update(None, "auto_vacuum", "incremental")?;
         connection.pragma_update(None, "journal_mode", "wal")?;
         // In WAL mode `full` is one fsync per commit, before the commit returns.
         connection.pragma_update(None, "synchronous", "full")?;
@@ -122,6 +140,10 @@ pub(super) fn open_writer(directory: &Path, cache_bytes: u64) -> Result<Connecti
             ))?;
             return Ok((connection, APPLICATION, VERSION));
         }
+        if found == (APPLICATION, 1) {
+            connection.execute_batch(&format!("BEGIN; {FROM_1} PRAGMA user_version = {VERSION}; COMMIT;"))?;
+            return Ok((connection, APPLICATION, VERSION));
+        }
         Ok((connection, found.0, found.1))
     };
     let (connection, application, version) =
@@ -132,7 +154,31 @@ pub(super) fn open_writer(directory: &Path, cache_bytes: u64) -> Result<Connecti
     if version != VERSION {
         return Err(OpenError::Version { file, found: version, known: VERSION });
     }
+    let rewritten = make_shrinkable(&connection);
+    rewritten.map_err(|error| corrupt_or_unreadable(file.clone(), error))?;
     Ok(connection)
+}
+
+/// Databases of before could not shrink. The small ones are written anew, which takes a second or two and as much room on
+/// the disk as they have; the others stay as they are until somebody does it (docs/stores.md).
+fn make_shrinkable(connection: &Connection) -> rusqlite::Result<()> {
+    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    if number("auto_vacuum")? != 0 {
+        return Ok(());
+    }
+    let bytes = (number("page_count")? - number("freelist_count")?) * number("page_size")?;
+    if bytes > REWRITTEN_BYTES {
+        tracing::info!(
+            bytes,
+            "the database does not shrink when something is deleted until it has been vacuumed"
+        );
+        return Ok(());
+    }
+    // Without room for it, it stays as it is.
+    if let Err(error) = connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; VACUUM;") {
+        tracing::info!(%error, "the database cannot be vacuumed now");
+    }
+    Ok(())
 }
 
 /// Opens one more connection to a database that [`open_writer`] has opened before.

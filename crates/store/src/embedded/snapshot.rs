@@ -6,6 +6,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::codec::{self, Bounds, integer, number};
+use super::templates;
 use crate::{Change, Entry, Event, Key, Position, Revision, Tenant, TenantId};
 
 /// What the engine knows of a tenant that lives.
@@ -36,16 +37,32 @@ pub(super) struct Stored {
 
 impl Stored {
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Stored> {
-        Ok(Stored {
-            created: revision(row, 0)?,
-            modified: revision(row, 1)?,
-            value: Bytes::copy_from_slice(row.get_ref(2)?.as_blob()?),
-        })
+        Ok(Stored { created: revision(row, 0)?, modified: revision(row, 1)?, value: unpacked(row, 2)? })
     }
 
     pub(super) fn into_entry(self, key: Key) -> Entry {
         Entry { key, created: self.created, modified: self.modified, value: self.value }
     }
+}
+
+/// A value of `current`, and of which template it is: for [`unpacked`].
+macro_rules! current_value {
+    () => {
+        "value, CASE WHEN template IS NULL THEN NULL ELSE (SELECT value FROM template WHERE id = current.template) END"
+    };
+}
+
+/// A value that the log has: those are whole.
+macro_rules! past_value {
+    () => {
+        "log.value, NULL"
+    };
+}
+
+/// The value in a column and its template in the next.
+fn unpacked(row: &Row<'_>, column: usize) -> rusqlite::Result<Bytes> {
+    let template = row.get_ref(column + 1)?.as_blob_or_null()?;
+    templates::unpack(template, row.get_ref(column)?.as_blob()?)
 }
 
 fn revision(row: &Row<'_>, column: usize) -> rusqlite::Result<Revision> {
@@ -150,7 +167,11 @@ pub(super) fn get(
     key: &[u8],
 ) -> rusqlite::Result<Option<Stored>> {
     let own = connection
-        .prepare_cached("SELECT created, modified, value FROM current WHERE tenant = ?1 AND key = ?2")?
+        .prepare_cached(concat!(
+            "SELECT created, modified, ",
+            current_value!(),
+            " FROM current WHERE tenant = ?1 AND key = ?2"
+        ))?
         .query_row(params![integer(tenant.id.0), key], Stored::from_row)
         .optional()?;
     match &tenant.base {
@@ -173,46 +194,64 @@ fn get_at(
     at: Revision,
 ) -> rusqlite::Result<Option<Stored>> {
     connection
-        .prepare_cached(
-            "SELECT created, modified, value FROM current WHERE tenant = ?1 AND key = ?2 AND modified <= ?3
+        .prepare_cached(concat!(
+            "SELECT created, modified, ",
+            current_value!(),
+            " FROM current WHERE tenant = ?1 AND key = ?2 AND modified <= ?3
              UNION ALL
-             SELECT history.created, modified, value FROM history CROSS JOIN log USING (position)
-             WHERE history.tenant = ?1 AND history.key = ?2 AND modified <= ?3 AND superseded > ?3",
-        )?
+             SELECT history.created, modified, ",
+            past_value!(),
+            " FROM history CROSS JOIN log USING (position)
+             WHERE history.tenant = ?1 AND history.key = ?2 AND modified <= ?3 AND superseded > ?3"
+        ))?
         .query_row(params![integer(tenant.0), key, integer(at.0)], Stored::from_row)
         .optional()
 }
 
-const NOW: &str = "
-SELECT created, modified, value, key FROM current WHERE tenant = ?1 AND key >= ?2 AND key < ?3
-ORDER BY key LIMIT ?4";
+const NOW: &str = concat!(
+    "SELECT created, modified, ",
+    current_value!(),
+    ", key FROM current WHERE tenant = ?1 AND key >= ?2 AND key < ?3
+    ORDER BY key LIMIT ?4"
+);
 
-const AS_OF: &str = "
-SELECT created, modified, value, key FROM current
-WHERE tenant = ?1 AND key >= ?2 AND key < ?3 AND modified <= ?5
-UNION ALL
-SELECT past.created, modified, value, past.key FROM history AS past CROSS JOIN log USING (position)
-WHERE past.tenant = ?1 AND past.key >= ?2 AND past.key < ?3 AND modified <= ?5 AND superseded > ?5
-ORDER BY key LIMIT ?4";
+macro_rules! as_of {
+    () => {
+        concat!(
+            "SELECT created, modified, ",
+            current_value!(),
+            ", key FROM current
+            WHERE tenant = ?1 AND key >= ?2 AND key < ?3 AND modified <= ?5
+            UNION ALL
+            SELECT past.created, modified, ",
+            past_value!(),
+            ", past.key FROM history AS past CROSS JOIN log USING (position)
+            WHERE past.tenant = ?1 AND past.key >= ?2 AND past.key < ?3 AND modified <= ?5 AND superseded > ?5 "
+        )
+    };
+}
+
+const AS_OF: &str = concat!(as_of!(), "ORDER BY key LIMIT ?4");
 
 /// As above, and what an unfinished fork has neither copied nor touched, from its base.
-const AS_OF_FORK: &str = "
-SELECT created, modified, value, key FROM current
-WHERE tenant = ?1 AND key >= ?2 AND key < ?3 AND modified <= ?5
-UNION ALL
-SELECT past.created, modified, value, past.key FROM history AS past CROSS JOIN log USING (position)
-WHERE past.tenant = ?1 AND past.key >= ?2 AND past.key < ?3 AND modified <= ?5 AND superseded > ?5
-UNION ALL
-SELECT created, modified, value, key FROM current AS base
-WHERE tenant = ?6 AND key >= ?8 AND key < ?3 AND modified <= ?7
-  AND NOT EXISTS (SELECT 1 FROM current WHERE tenant = ?1 AND key = base.key)
-  AND NOT EXISTS (SELECT 1 FROM history WHERE tenant = ?1 AND key = base.key)
-UNION ALL
-SELECT base.created, modified, value, base.key FROM history AS base CROSS JOIN log USING (position)
-WHERE base.tenant = ?6 AND base.key >= ?8 AND base.key < ?3 AND modified <= ?7 AND superseded > ?7
-  AND NOT EXISTS (SELECT 1 FROM current WHERE tenant = ?1 AND key = base.key)
-  AND NOT EXISTS (SELECT 1 FROM history WHERE tenant = ?1 AND key = base.key)
-ORDER BY key LIMIT ?4";
+const AS_OF_FORK: &str = concat!(
+    as_of!(),
+    "UNION ALL
+    SELECT created, modified, ",
+    current_value!(),
+    ", key FROM current
+    WHERE tenant = ?6 AND key >= ?8 AND key < ?3 AND modified <= ?7
+      AND NOT EXISTS (SELECT 1 FROM current AS own WHERE own.tenant = ?1 AND own.key = current.key)
+      AND NOT EXISTS (SELECT 1 FROM history AS own WHERE own.tenant = ?1 AND own.key = current.key)
+    UNION ALL
+    SELECT base.created, modified, ",
+    past_value!(),
+    ", base.key FROM history AS base CROSS JOIN log USING (position)
+    WHERE base.tenant = ?6 AND base.key >= ?8 AND base.key < ?3 AND modified <= ?7 AND superseded > ?7
+      AND NOT EXISTS (SELECT 1 FROM current AS own WHERE own.tenant = ?1 AND own.key = base.key)
+      AND NOT EXISTS (SELECT 1 FROM history AS own WHERE own.tenant = ?1 AND own.key = base.key)
+    ORDER BY key LIMIT ?4"
+);
 
 /// Entries in key order, as of `at`, at most `limit` (0 is no limit).
 pub(super) fn range(
@@ -225,7 +264,7 @@ pub(super) fn range(
     let mut entries = Vec::new();
     let mut take = |row: &Row<'_>| -> rusqlite::Result<()> {
         let stored = Stored::from_row(row)?;
-        let key = codec::decode(row.get_ref(3)?.as_blob()?).ok_or(damaged("a key of no form"))?;
+        let key = codec::decode(row.get_ref(4)?.as_blob()?).ok_or(damaged("a key of no form"))?;
         entries.push(stored.into_entry(key));
         Ok(())
     };
@@ -362,13 +401,19 @@ pub(super) fn event(connection: &Connection, row: &LogRow) -> rusqlite::Result<A
     };
     let written = || {
         connection
-            .prepare_cached(
-                "SELECT value FROM current WHERE tenant = ?1 AND key = ?2 AND modified = ?3
+            .prepare_cached(concat!(
+                "SELECT ",
+                current_value!(),
+                " FROM current WHERE tenant = ?1 AND key = ?2 AND modified = ?3
                  UNION ALL
-                 SELECT value FROM history CROSS JOIN log USING (position)
-                 WHERE history.tenant = ?1 AND history.key = ?2 AND modified = ?3",
-            )?
-            .query_row(params![integer(row.tenant.0), row.key, integer(row.revision.0)], value)
+                 SELECT ",
+                past_value!(),
+                " FROM history CROSS JOIN log USING (position)
+                 WHERE history.tenant = ?1 AND history.key = ?2 AND modified = ?3"
+            ))?
+            .query_row(params![integer(row.tenant.0), row.key, integer(row.revision.0)], |row| {
+                unpacked(row, 0)
+            })
     };
     let (value, previous) = match row.change {
         Change::Created => (written()?, None),

@@ -27,12 +27,13 @@ impl Batch<'_> {
             return Err(StoreError::Failed(format!("a tenant begins with {:?} twice", pair[0].1)).into());
         }
         let first = Revision(1);
-        let id = self.insert_tenant(LIVES, first, Revision(0))?;
+        // What a tenant begins with is no change: there is nothing to read of before.
+        let oldest = if keyed.is_empty() { Revision(0) } else { first };
+        let id = self.insert_tenant(LIVES, first, oldest)?;
         let tenant = self.enter(id, name, record)?;
         for (bytes, key, value) in keyed {
-            self.put(id, &bytes, &Stored { created: first, modified: first, value: value.clone() })?;
             self.count(id, &key.kind, 1, (bytes.len() + value.len()) as i64);
-            self.record(id, first, key, &bytes, first, None, Some(value))?;
+            self.put_common(id, &bytes, &Stored { created: first, modified: first, value }, true)?;
         }
         Ok(tenant)
     }
@@ -156,7 +157,7 @@ impl Batch<'_> {
         for Entry { key, created, modified, value } in entries {
             let bytes = codec::encode(&key)?;
             self.count(tenant, &key.kind, 1, (bytes.len() + value.len()) as i64);
-            self.put(tenant, &bytes, &Stored { created, modified, value })?;
+            self.put_common(tenant, &bytes, &Stored { created, modified, value }, false)?;
         }
         Ok(())
     }

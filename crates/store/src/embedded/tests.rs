@@ -5,3 +5,4 @@ mod conformance;
 mod crash;
 mod disk;
 mod scale;
+mod size;

@@ -118,6 +118,9 @@ pub(super) fn start(setup: Setup) -> rusqlite::Result<(Writer, std::thread::Join
         copies: VecDeque::new(),
         removals: VecDeque::new(),
         compactions: VecDeque::new(),
+        // What an earlier process did not come to.
+        shrink: true,
+        shrink_steps: 0,
         waits_for_disk: true,
         setup,
     };
@@ -143,6 +146,9 @@ struct Desk {
     copies: VecDeque<TenantId>,
     removals: VecDeque<TenantId>,
     compactions: VecDeque<Compaction>,
+    /// Something was removed, and the file may be larger than it has to be.
+    shrink: bool,
+    shrink_steps: u32,
     /// Chores do not, writes always do.
     waits_for_disk: bool,
 }
@@ -151,7 +157,7 @@ impl Desk {
     fn run(&mut self, mut commands: mpsc::Receiver<Command>, clock: &Runtime) {
         let mut last_write = Instant::now();
         loop {
-            let idle = self.copies.is_empty() && self.removals.is_empty() && self.compactions.is_empty();
+            let idle = !self.has_chores() && !self.shrink;
             let first = match LULL.checked_sub(last_write.elapsed()) {
                 _ if idle => commands.blocking_recv(),
                 // Between two commits of a busy time there often is nothing for a moment: the next writes are on their way,
@@ -198,7 +204,35 @@ impl Desk {
                 return;
             }
             let busy = last_write.elapsed() < LULL;
+            if !busy && !self.has_chores() {
+                self.shrink_some();
+            }
             self.do_some_chore(if busy { chores::step_beside(written) } else { chores::STEP });
+        }
+    }
+
+    fn has_chores(&self) -> bool {
+        !(self.copies.is_empty() && self.removals.is_empty() && self.compactions.is_empty())
+    }
+
+    /// A step of making the file smaller, when nobody writes and nothing is left to be removed.
+    fn shrink_some(&mut self) {
+        if !self.shrink || self.wait_for_disk(false).is_err() {
+            return;
+        }
+        match chores::shrink_step(&self.setup.connection) {
+            Ok(done) => {
+                self.shrink = !done;
+                self.shrink_steps = self.shrink_steps.wrapping_add(1);
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the database could not be made smaller");
+                self.shrink = false;
+            }
+        }
+        // The file is cut off when the log has been moved to it; and a log of moved pages is not to become long.
+        if !self.shrink || self.shrink_steps.is_multiple_of(STEPS_PER_CHECKPOINT) {
+            self.setup.housekeeper.checkpoint();
         }
     }
 
@@ -292,8 +326,7 @@ impl Desk {
     /// compacted may be what is being copied.
     /// At most so many rows of one, without waiting for the disk: a chore that a crash undoes is done again.
     fn do_some_chore(&mut self, rows: usize) {
-        let some = !(self.copies.is_empty() && self.removals.is_empty() && self.compactions.is_empty());
-        if some && self.wait_for_disk(false).is_ok() {
+        if self.has_chores() && self.wait_for_disk(false).is_ok() {
             self.do_chore(rows);
         }
     }
@@ -317,9 +350,12 @@ impl Desk {
                 }
             })
         } else if !self.removals.is_empty() {
+            self.shrink = true;
             self.remove_some(rows)
         } else if let Some(compaction) = self.compactions.pop_front() {
+            let before = self.setup.connection.total_changes();
             self.compact_some(compaction, rows);
+            self.shrink |= self.setup.connection.total_changes() != before;
             Ok(())
         } else {
             Ok(())
@@ -366,6 +402,9 @@ impl Desk {
         }
     }
 }
+
+/// Steps of shrinking between checkpoints: up to 32 MB of write-ahead log.
+const STEPS_PER_CHECKPOINT: u32 = 16;
 
 /// A full disk does not empty itself in microseconds.
 const AFTER_A_FAILURE: Duration = Duration::from_millis(100);
