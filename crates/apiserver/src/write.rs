@@ -456,4 +456,55 @@ mod tests {
         // Whoever names a version means that one.
         assert_eq!(patch(99, &version).await.unwrap(), 409);
     }
+
+    /// However it is written, what changes nothing takes no revision.
+    #[tokio::test]
+    async fn a_write_without_a_change_is_none() {
+        let fixture = Fixture::new().await;
+        let collection = "/apis/apps/v1/namespaces/default/deployments";
+        let pod =
+            r#"{"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}"#;
+        let spec = format!(r#"{{"selector": {{"matchLabels": {{"a": "b"}}}}, "template": {pod}}}"#);
+        let object = format!(
+            r#"{{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {{"name": "x"}}, "spec": {spec}}}"#
+        );
+        assert_eq!(fixture.ask("a", "POST", collection, &object).await.0, 201);
+        let (path, status) = (format!("{collection}/x"), format!("{collection}/x/status"));
+        let json_patch = r#"[{"op": "add", "path": "/status", "value": {"replicas": 1}}]"#;
+        let apply = format!("{path}?fieldManager=m&force=true");
+        let writes = [
+            (
+                &path,
+                "application/merge-patch+json",
+                r#"{"metadata": {"labels": {}}, "spec": {"replicas": 1}}"#,
+            ),
+            (&path, "application/strategic-merge-patch+json", r#"{"metadata": {"annotations": {}}}"#),
+            (
+                &path,
+                "application/json-patch+json",
+                r#"[{"op": "test", "path": "/kind", "value": "Deployment"}]"#,
+            ),
+            (&status, "application/json-patch+json", json_patch),
+            (&status, "application/merge-patch+json", r#"{"status": {"replicas": 1}}"#),
+            (&apply, "application/apply-patch+yaml", &object),
+        ];
+        let plane = fixture.engine.planes.find("a").await.unwrap().unwrap();
+        let revision = async || fixture.engine.store.revision(plane.id).await.unwrap();
+        for (path, content_type, body) in writes {
+            let patch = async || {
+                let request = Request::patch(path).header("content-type", content_type);
+                let answer = fixture.send(administrator("a"), request, body.to_owned()).await;
+                assert_eq!(answer.status().as_u16(), 200, "{path} {content_type}");
+            };
+            patch().await;
+            let before = revision().await;
+            patch().await;
+            assert_eq!(revision().await, before, "{path} {content_type}");
+        }
+        let before = revision().await;
+        let current = fixture.ask("a", "GET", &path, "").await.1;
+        assert_eq!(fixture.ask("a", "PUT", &path, &current).await.0, 200);
+        assert_eq!(fixture.ask("a", "PUT", &status, &current).await.0, 200);
+        assert_eq!(revision().await, before);
+    }
 }
