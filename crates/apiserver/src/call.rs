@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, header};
 use objects::{CompactString, GroupResource, Status, selector};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use wire::negotiate::{Accepted, Endpoint};
 use wire::options::{self, DeleteOptions, FieldValidation, ListOptions};
 use wire::protobuf::Kind;
@@ -16,6 +17,7 @@ use crate::Door;
 use crate::body::Body;
 use crate::control_plane::ControlPlane;
 use crate::engine::Engine;
+use crate::in_process::Unconverted;
 use crate::route::{Action, ResourceTarget};
 use crate::service::Failure;
 use crate::stations::authenticate::unauthorized;
@@ -32,6 +34,8 @@ pub struct Head {
     pub query: Query,
     pub headers: HeaderMap,
     pub door: Door,
+    /// Asked by a caller in the process; see [`Unconverted`].
+    unconverted: bool,
 }
 
 impl Head {
@@ -39,7 +43,8 @@ impl Head {
         let path = decode_path(parts.uri.path())
             .ok_or_else(|| Status::bad_request("the path is not valid percent-encoded UTF-8"))?;
         let query = Query::parse(parts.uri.query().unwrap_or_default());
-        Ok(Head { method: parts.method, path, query, headers: parts.headers, door })
+        let unconverted = parts.extensions.get::<Unconverted>().is_some();
+        Ok(Head { method: parts.method, path, query, headers: parts.headers, door, unconverted })
     }
 
     pub fn header(&self, name: header::HeaderName) -> Option<&str> {
@@ -90,6 +95,7 @@ pub struct Call {
     pub body: Bytes,
     pub accepted: Accepted,
     pub now: jiff::Timestamp,
+    pub began: Instant,
     /// Held for as long as the request, and by a watch for as long as it lasts.
     pub seat: Option<Arc<Seat>>,
     warnings: Mutex<Vec<String>>,
@@ -142,10 +148,17 @@ impl Call {
             body,
             accepted,
             now,
+            began: Instant::now(),
             seat: None,
             warnings: Mutex::default(),
             notes: Mutex::default(),
         })
+    }
+
+    /// Whether objects are handled in the version they are stored in: a deletion of custom resources needs no other.
+    pub fn is_unconverted(&self) -> bool {
+        let deletes = matches!(self.action, Action::Delete | Action::DeleteCollection);
+        self.head.unconverted && deletes && self.row.is_custom()
     }
 
     /// The same call for another object of the same kind.
@@ -170,6 +183,7 @@ impl Call {
             body: Bytes::new(),
             accepted: self.accepted,
             now: self.now,
+            began: self.began,
             seat: self.seat.clone(),
             warnings: Mutex::default(),
             notes: Mutex::default(),

@@ -67,6 +67,9 @@ pub struct Charter {
     pub owner: Option<String>,
     #[serde(default)]
     pub quota: Quota,
+    /// Destinations that it may have the server connect to, beyond those of all control planes.
+    #[serde(default, skip_serializing_if = "egress::Ranges::is_empty")]
+    pub egress: egress::Ranges,
     /// How often its authority has been replaced, on demand: certificates of an earlier one are worth nothing.
     #[serde(default)]
     pub generation: u64,
@@ -325,10 +328,16 @@ impl ControlPlanes {
         self.encoded(name, &record)
     }
 
-    /// The directory record of an existing control plane, with another quota and the same keys.
-    pub fn record_with_quota(&self, tenant: &Tenant, quota: Quota) -> Result<Bytes, ControlPlaneError> {
+    /// The directory record of an existing control plane, with other limits and the same keys.
+    pub fn record_with_limits(
+        &self,
+        tenant: &Tenant,
+        quota: Quota,
+        egress: egress::Ranges,
+    ) -> Result<Bytes, ControlPlaneError> {
         let mut record = self.record(tenant)?;
         record.charter.quota = quota;
+        record.charter.egress = egress;
         self.encoded(&tenant.name, &record)
     }
 

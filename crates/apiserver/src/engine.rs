@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use crate::audit;
 use crate::catalog::Catalogs;
 use crate::codec::Codec;
-use crate::control_plane::{ControlPlaneError, ControlPlanes};
+use crate::control_plane::{ControlPlane, ControlPlaneError, ControlPlanes};
 use crate::elsewhere::Elsewhere;
 use crate::extension::Extension;
 use crate::foresight::{Foresight, Foresights};
@@ -31,6 +31,8 @@ pub struct Config {
     /// Where clients reach the server, `https://host:port`; the issuer of tokens and the API's endpoints.
     pub address: std::net::SocketAddr,
     pub limits: Limits,
+    /// Which destinations control planes may have the server connect to.
+    pub egress: egress::Policy,
     /// A token that is the administrator of the hosting control plane.
     pub admin_token: Option<auth::Secret<String>>,
     /// Where requests are told of, if they are.
@@ -51,6 +53,7 @@ impl Config {
             serving_authority: serving_authority.into(),
             address: address.into(),
             limits: Limits::default(),
+            egress: egress::Policy::default(),
             admin_token: None,
             audit: None,
         }
@@ -75,6 +78,8 @@ pub struct Engine {
     pub fairness: Arc<Fairness>,
     pub credentials: Arc<Credentials>,
     pub metrics: Arc<Metrics>,
+    /// Calls to destinations that control planes chose; one client for all stores.
+    pub egress: egress::Client,
     pub(crate) documents: Arc<Documents>,
     pub(crate) extension: Arc<OnceLock<Arc<dyn Extension>>>,
     pub(crate) foresights: Arc<Foresights>,
@@ -100,14 +105,16 @@ impl Engine {
     pub fn new(store: Arc<dyn Store>, config: Config) -> Arc<Engine> {
         let metrics = Arc::new(Metrics::new(config.audit.as_ref()));
         let fairness = Fairness::new(config.limits);
-        Engine::of(DEFAULT_STORE.into(), store, Arc::new(config), metrics, Arc::default(), fairness)
+        let egress = egress::Client::default();
+        Engine::of(DEFAULT_STORE.into(), store, Arc::new(config), metrics, egress, Arc::default(), fairness)
     }
 
     /// The engine of a further store of the same process: the same keys, the same kinds, one set of numbers.
     pub fn beside(&self, name: impl Into<CompactString>, store: Arc<dyn Store>) -> Arc<Engine> {
         let (config, metrics) = (self.config.clone(), self.metrics.clone());
         let catalogs = self.planes.catalogs.clone();
-        Engine::of(name.into(), store, config, metrics, catalogs, self.fairness.beside())
+        let egress = self.egress.clone();
+        Engine::of(name.into(), store, config, metrics, egress, catalogs, self.fairness.beside())
     }
 
     fn of(
@@ -115,6 +122,7 @@ impl Engine {
         store: Arc<dyn Store>,
         config: Arc<Config>,
         metrics: Arc<Metrics>,
+        egress: egress::Client,
         catalogs: Arc<Catalogs>,
         fairness: Fairness,
     ) -> Arc<Engine> {
@@ -126,6 +134,7 @@ impl Engine {
             fairness: Arc::new(fairness),
             credentials: Arc::default(),
             metrics,
+            egress,
             documents: Arc::default(),
             extension: Arc::default(),
             foresights: Arc::default(),
@@ -200,6 +209,11 @@ impl Engine {
 
     pub fn is_retiring(&self) -> bool {
         *self.stage.borrow() >= Stage::Retiring
+    }
+
+    /// Which destinations a control plane may have the server connect to: those of all, and its own.
+    pub fn egress_policy(&self, plane: &ControlPlane) -> egress::Policy {
+        self.config.egress.and(&plane.charter.egress)
     }
 
     pub fn now(&self) -> jiff::Timestamp {

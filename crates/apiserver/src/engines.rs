@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use objects::CompactString;
 use store::{Fence, StoreError};
 
@@ -110,6 +111,17 @@ async fn remove(engine: &Engine, name: &str, owner: &str) -> Result<bool, Failur
     engine.planes.forget(name);
     engine.announce(name).await?;
     Ok(removed)
+}
+
+#[async_trait]
+impl egress::Policies for Engines {
+    async fn of(&self, control_plane: &str) -> egress::Policy {
+        match self.find(control_plane).await {
+            Ok(Some((engine, plane))) => engine.egress_policy(&plane),
+            // Nobody has allowed it more than all others.
+            Ok(None) | Err(_) => self.default_store().config.egress.clone(),
+        }
+    }
 }
 
 impl From<Arc<Engine>> for Engines {

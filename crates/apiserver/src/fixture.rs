@@ -27,10 +27,19 @@ impl Fixture {
     }
 
     pub async fn audited(directory: TempDir, audit: Option<audit::Log>) -> Fixture {
+        Fixture::configured(directory, |config| Config { audit, ..config }).await
+    }
+
+    /// Whose control planes may have the server connect to these addresses.
+    pub async fn allowing(ranges: &str) -> Fixture {
+        let egress = egress::Policy::new(ranges.parse().unwrap());
+        Fixture::configured(TempDir::new().unwrap(), |config| Config { egress, ..config }).await
+    }
+
+    async fn configured(directory: TempDir, configure: impl FnOnce(Config) -> Config) -> Fixture {
         let store: Arc<dyn Store> = Arc::new(Embedded::open(directory.path(), Default::default()).unwrap());
         let config = Config::new(HOST, [7; 32], "-----BEGIN CERTIFICATE-----\n", ([127, 0, 0, 1], 6443));
-        let config = Config { audit, ..config };
-        let engine = Engine::new(store, config);
+        let engine = Engine::new(store, configure(config));
         for name in [HOST, "a"] {
             engine.create_control_plane(name).await.map_err(|failure| failure.0).unwrap();
         }

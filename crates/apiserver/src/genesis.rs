@@ -74,10 +74,10 @@ impl Engine {
         plane.ok_or_else(|| Status::internal("a new control plane cannot be found").into())
     }
 
-    /// What a control plane may take of the server from now on.
-    pub async fn set_quota(&self, name: &str, quota: Quota) -> Result<(), Failure> {
+    /// What a control plane may take of the server, and may have it connect to, from now on.
+    pub async fn set_limits(&self, name: &str, quota: Quota, egress: egress::Ranges) -> Result<(), Failure> {
         let Some(tenant) = self.store.tenant(name).await? else { return Err(no_control_plane().into()) };
-        let record = self.planes.record_with_quota(&tenant, quota)?;
+        let record = self.planes.record_with_limits(&tenant, quota, egress)?;
         self.store.update_tenant(tenant.id, record).await?;
         self.planes.forget(name);
         Ok(self.announce(name).await?)

@@ -52,6 +52,12 @@ impl InProcess {
     }
 }
 
+/// An extension of requests that delete custom resources: the objects are taken in the versions they are stored in, and
+/// answered so, without a conversion webhook. What removes a definition or a namespace must not depend on one. It cannot
+/// be said over the wire.
+#[derive(Clone, Copy, Debug)]
+pub struct Unconverted;
+
 impl<B> Service<Request<B>> for InProcess
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,

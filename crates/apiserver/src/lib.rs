@@ -61,6 +61,6 @@ pub use engines::Engines;
 pub use extension::{Extension, Needed};
 pub use foresight::Foresight;
 pub use genesis::{Beginning, root_certificate};
-pub use in_process::{Dependants, InProcess};
+pub use in_process::{Dependants, InProcess, Unconverted};
 pub use moving::{ARRIVAL, COPIED, Moved};
 pub use service::ApiServer;

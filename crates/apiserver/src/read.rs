@@ -1,7 +1,7 @@
 //! Objects out of the store, in the version that was asked for.
 
 use bytes::Bytes;
-use objects::{Status, Value, meta};
+use objects::{Status, Value};
 use store::{Entry, Revision};
 
 use crate::call::Call;
@@ -111,18 +111,34 @@ pub async fn bytes_in_version(call: &Call, row: &Row, stored: &Stored) -> Result
 
 /// The object in a row's version: converted, and with the fields that its schema has by now.
 pub async fn in_version(call: &Call, row: &Row, stored: &Stored) -> Result<Value, Failure> {
-    let mut value = stored.to_value().map_err(unreadable)?;
-    if is_current(row, stored) {
-        return Ok(value);
+    let values = all_in_version(call, row, [stored]).await?;
+    values.into_iter().next().ok_or_else(|| Status::internal("a conversion lost an object").into())
+}
+
+/// The same for many, in their order. They are converted together, which a webhook answers in one call: ask for a page at
+/// a time, not for one object after another.
+pub async fn all_in_version(
+    call: &Call,
+    row: &Row,
+    stored: impl IntoIterator<Item = &Stored>,
+) -> Result<Vec<Value>, Failure> {
+    let mut values = Vec::new();
+    let mut outdated = Vec::new();
+    for stored in stored {
+        values.push(stored.to_value().map_err(unreadable)?);
+        outdated.push(!is_current(row, stored));
     }
-    if meta::api_version(&value) != row.api_version {
-        value = convert::to_row(&call.engine, &call.plane, value, row).await?;
+    if call.is_unconverted() || !outdated.contains(&true) {
+        return Ok(values);
     }
+    let mut values = convert::to_row(call, values, row).await?;
     if let Some(custom) = row.custom()
         && let Some(schema) = custom.schema.compiled()
     {
-        schemas::prune(schema.root(), &mut value, schemas::PruneOptions::default());
-        schemas::default(schema.root(), &mut value);
+        for (value, _) in values.iter_mut().zip(outdated).filter(|(_, outdated)| *outdated) {
+            schemas::prune(schema.root(), value, schemas::PruneOptions::default());
+            schemas::default(schema.root(), value);
+        }
     }
-    Ok(value)
+    Ok(values)
 }

@@ -396,10 +396,13 @@ fn invalid(call: &Call, object: &Value, errors: ErrorList) -> Result<(), Failure
 pub async fn encode(call: &Call, object: &Value) -> Result<bytes::Bytes, Failure> {
     let row = &call.row;
     let key = row.key(meta::namespace(object), meta::name(object));
+    if call.is_unconverted() {
+        return Ok(call.engine.codec.encode(&key, object, SchemaTag::UNKNOWN)?);
+    }
     if row.api_version == row.storage_api_version {
         return Ok(call.engine.codec.encode(&key, object, row.tag())?);
     }
-    let stored = convert::to_storage(&call.engine, &call.plane, object.clone(), row).await?;
+    let stored = convert::to_storage(call, object.clone(), row).await?;
     // The tag is that of the stored version, which this row does not know: none, so that readers look again.
     let tag = if row.is_custom() { SchemaTag::UNKNOWN } else { SchemaTag::default() };
     Ok(call.engine.codec.encode(&key, &stored, tag)?)

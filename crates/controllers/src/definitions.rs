@@ -126,7 +126,7 @@ async fn delete_objects(context: &Context, row: &Row) -> Result<Vec<String>, Err
     let namespaces: BTreeSet<&str> = objects.iter().map(meta::namespace).collect();
     let mut failures = Vec::new();
     for namespace in namespaces {
-        let resource = Resource::of(context.client(), &row.ty, namespace);
+        let resource = Resource::of(context.client(), &row.ty, namespace).unconverted();
         if let Err(error) = resource.delete_collection(&Delete::default()).await {
             failures.push(error.to_string());
         }

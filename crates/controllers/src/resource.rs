@@ -1,5 +1,6 @@
 //! One resource of a control plane through its client: dynamic objects, plain verbs.
 
+use apiserver::Unconverted;
 use http::{Method, Request};
 use objects::{ResourceType, Value};
 use runtime::Error;
@@ -9,6 +10,7 @@ use serde_json::json;
 pub struct Resource<'a> {
     client: &'a kube::Client,
     path: String,
+    unconverted: bool,
 }
 
 /// How dependants are treated when their owner is deleted.
@@ -54,7 +56,7 @@ impl<'a> Resource<'a> {
             "" => format!("/{root}/{group_version}/{plural}"),
             namespace => format!("/{root}/{group_version}/namespaces/{}/{plural}", segment(namespace)),
         };
-        Resource { client, path }
+        Resource { client, path, unconverted: false }
     }
 
     pub fn core(client: &'a kube::Client, namespace: &str, plural: &str) -> Self {
@@ -65,9 +67,19 @@ impl<'a> Resource<'a> {
         Resource::new(client, &ty.api_version(), namespace, &ty.plural)
     }
 
+    /// For deletions that must not depend on a conversion webhook: see [`Unconverted`].
+    #[must_use]
+    pub fn unconverted(self) -> Self {
+        Resource { unconverted: true, ..self }
+    }
+
     async fn send(&self, method: Method, path: &str, kind: &str, body: Vec<u8>) -> Result<Value, Error> {
         let request = Request::builder().method(method).uri(path).header(http::header::CONTENT_TYPE, kind);
-        Ok(self.client.request(request.body(body).map_err(Error::failed)?).await?)
+        let mut request = request.body(body).map_err(Error::failed)?;
+        if self.unconverted {
+            request.extensions_mut().insert(Unconverted);
+        }
+        Ok(self.client.request(request).await?)
     }
 
     async fn send_json(&self, method: Method, path: &str, body: &Value) -> Result<Value, Error> {

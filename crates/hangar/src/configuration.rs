@@ -74,6 +74,9 @@ pub struct HostOptions {
     /// Seconds to serve on after being asked to end, not ready any more [default: 5 on a shared store, else 0]
     #[arg(long, value_name = "SECONDS", env = "HANGAR_SHUTDOWN_DELAY")]
     pub shutdown_delay: Option<u64>,
+    /// Addresses that control planes may have the server connect to beside public ones, as CIDR ranges; any number of times
+    #[arg(long, value_name = "CIDR", env = "HANGAR_EGRESS_ALLOW", value_delimiter = ',', value_parser = egress_range)]
+    pub egress_allow: Vec<String>,
     #[command(flatten)]
     pub aws: AwsOptions,
     /// Serve Terraform providers, whose programs or mirror are in this directory [default: none]
@@ -82,6 +85,11 @@ pub struct HostOptions {
     /// Terraform modules that objects of all control planes may name are in this directory [default: none]
     #[arg(long, value_name = "DIR", env = "HANGAR_TERRAFORM_MODULE_DIR")]
     pub terraform_module_dir: Option<PathBuf>,
+}
+
+/// Refuses what is not a range where it is said.
+pub fn egress_range(text: &str) -> Result<String, egress::RangeError> {
+    egress::Ranges::parse([text]).map(|_| text.to_owned())
 }
 
 impl UpOptions {
@@ -124,6 +132,7 @@ impl HostOptions {
             audit_policy: self.audit_policy.or(other.audit_policy),
             admin_token_file: self.admin_token_file.or(other.admin_token_file),
             shutdown_delay: self.shutdown_delay.or(other.shutdown_delay),
+            egress_allow: if self.egress_allow.is_empty() { other.egress_allow } else { self.egress_allow },
             aws: self.aws.over(other.aws),
             terraform_plugin_dir: self.terraform_plugin_dir.or(other.terraform_plugin_dir),
             terraform_module_dir: self.terraform_module_dir.or(other.terraform_module_dir),
@@ -192,6 +201,7 @@ pub struct Configuration {
     pub terraform_plugin_dir: Option<PathBuf>,
     pub shutdown_delay: Option<u64>,
     pub terraform_module_dir: Option<PathBuf>,
+    pub egress_allow: egress::Ranges,
     pub aws: AwsOptions,
 }
 
@@ -232,7 +242,9 @@ impl Configuration {
             (None, None) => None,
             (None, Some(_)) => bail!("--audit-policy needs a file to write to: add --audit-log FILE"),
         };
+        let egress_allow = egress::Ranges::parse(&host.egress_allow).context("egressAllow")?;
         Ok(Configuration {
+            egress_allow,
             kubeconfig: kubeconfig.unwrap_or_else(|| data_dir.join("kubeconfig")),
             data_dir,
             listen,

@@ -117,8 +117,16 @@ async fn make_control_planes(
 ) -> anyhow::Result<Running> {
     let Image { image, image_pull_policy, image_pull_secret } = options.image;
     let Place { domain, external_port, host_container, is_openshift } = options.place;
-    let Cluster { expose, ingress_class, gateway, service_type, storage_class, volume_size, store_secret } =
-        options.cluster;
+    let Cluster {
+        expose,
+        ingress_class,
+        gateway,
+        service_type,
+        storage_class,
+        volume_size,
+        store_secret,
+        egress_allow,
+    } = options.cluster;
     let host = Kubernetes::prepare(
         client.clone(),
         Options {
@@ -132,6 +140,7 @@ async fn make_control_planes(
             storage_class,
             volume_size,
             store_secret,
+            egress_allow: egress::Ranges::parse(&egress_allow)?,
             make_postgresql_password: options.make_postgresql_password,
             overrides: Overrides { domain, external_port, host_container, is_openshift },
             in_cluster,

@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::clouds::aws::AwsOptions;
-use crate::configuration::Audit;
+use crate::configuration::{Audit, egress_range};
 use crate::numbers::Numbers;
 use crate::stores::{self, Wanted};
 use crate::{clouds, controlling, files, hosting, kubeconfig, logs, process, up};
@@ -96,6 +96,9 @@ pub struct ServeOptions {
     /// What the control plane may take, as the JSON of its spec.quota [default: what it wants]
     #[arg(long, value_name = "JSON", requires = "control_plane", value_parser = quota)]
     quota: Option<Quota>,
+    /// Addresses that control planes may have the server connect to beside public ones, as CIDR ranges; any number of times
+    #[arg(long, value_name = "CIDR", env = "HANGAR_EGRESS_ALLOW", value_delimiter = ',', value_parser = egress_range)]
+    egress_allow: Vec<String>,
     /// AWS as the process that started this one has it, as JSON [default: none of it]
     #[arg(long, value_name = "JSON", hide = true, requires = "on_stdin", value_parser = aws_options)]
     aws_options: Option<AwsOptions>,
@@ -187,6 +190,7 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         serving_authority: shown.authority.clone(),
         address,
         limits: Default::default(),
+        egress: egress::Policy::new(egress::Ranges::parse(&options.egress_allow)?),
         admin_token: None,
         audit: up::audit_log(audit.as_ref())?,
     })?;
@@ -287,7 +291,8 @@ async fn establish(engine: &Arc<Engine>, name: &str, options: &ServeOptions) -> 
         engine.set_keys(name, keys).await.map_err(refused)?;
     }
     if let Some(quota) = options.quota {
-        engine.set_quota(name, quota).await.map_err(refused)?;
+        // What it may connect to is said to this process as a whole.
+        engine.set_limits(name, quota, egress::Ranges::default()).await.map_err(refused)?;
     }
     if let Some(path) = &options.admin_kubeconfig {
         let plane = engine.planes.find(name).await?.context("the control plane is gone")?;

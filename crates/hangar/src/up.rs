@@ -62,6 +62,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
         serving_authority: authority.certificate_pem(),
         address,
         limits: Default::default(),
+        egress: egress::Policy::new(configuration.egress_allow.clone()),
         admin_token: configuration.admin_token_file.as_deref().map(admin_token).transpose()?,
         audit: audit_log(configuration.audit.as_ref())?,
     })?;
@@ -175,6 +176,9 @@ fn processes(
         format!("--log-level={}", configuration.log_level),
         format!("--log-format={format}"),
     ];
+    if !configuration.egress_allow.is_empty() {
+        arguments.push(format!("--egress-allow={}", configuration.egress_allow));
+    }
     if let Some(Audit { policy: Some(policy), .. }) = &configuration.audit {
         arguments.push(format!("--audit-policy={}", std::fs::canonicalize(policy)?.display()));
     }

@@ -192,9 +192,10 @@ impl Host for Embedded {
         let store = self.wanted_store(plane)?;
         match self.find(&plane.name).await? {
             Some((_, found)) if !is_of(&found, plane) => Err(taken(plane)),
-            Some((engine, found)) if found.charter.quota != plane.spec.quota => {
-                engine.set_quota(&plane.name, plane.spec.quota).await.map_err(failed)
-            }
+            Some((engine, found)) if found.charter.quota != plane.spec.quota => engine
+                .set_limits(&plane.name, plane.spec.quota, found.charter.egress.clone())
+                .await
+                .map_err(failed),
             Some(_) => Ok(()),
             None => {
                 let charter =

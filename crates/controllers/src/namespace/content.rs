@@ -97,6 +97,6 @@ async fn count(engine: &Engine, plane: &ControlPlane, row: &Row, namespace: &str
 /// Deletes all objects of one type; returns what went wrong.
 async fn empty(context: &Context, row: &Row, namespace: &str) -> Option<String> {
     let options = Delete { propagation: Some(Propagation::Background), ..Delete::default() };
-    let deleted = Resource::of(context.client(), &row.ty, namespace).delete_collection(&options).await;
-    deleted.err().map(|error| error.to_string())
+    let resource = Resource::of(context.client(), &row.ty, namespace).unconverted();
+    resource.delete_collection(&options).await.err().map(|error| error.to_string())
 }

@@ -10,6 +10,7 @@ use tenancy::kubernetes::{Expose, Gateway};
 
 use super::terraform::TerraformOptions;
 use crate::clouds::aws::AwsOptions;
+use crate::configuration::egress_range;
 use crate::logs;
 
 #[derive(Args, Debug)]
@@ -131,6 +132,9 @@ pub struct Cluster {
     /// The Secret in kubeflex-system whose key url names the shared store
     #[arg(long, value_name = "NAME", default_value = "hangar-store")]
     pub store_secret: String,
+    /// Addresses that control planes may have the server connect to beside public ones, as CIDR ranges; any number of times
+    #[arg(long, value_name = "CIDR", env = "HANGAR_EGRESS_ALLOW", value_delimiter = ',', value_parser = egress_range)]
+    pub egress_allow: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -258,7 +262,11 @@ impl Cluster {
             ("volume-size", Some(self.volume_size.clone()).filter(|size| size != "1Gi")),
             ("store-secret", Some(self.store_secret.clone()).filter(|name| name != "hangar-store")),
         ];
-        said.into_iter().filter_map(|(flag, value)| Some(format!("--{flag}={}", value?))).collect()
+        let ranges = self.egress_allow.iter().map(|range| ("egress-allow", Some(range.clone())));
+        said.into_iter()
+            .chain(ranges)
+            .filter_map(|(flag, value)| Some(format!("--{flag}={}", value?)))
+            .collect()
     }
 }
 
@@ -291,5 +299,6 @@ mod tests {
         check(&["--gateway=infra/main", "--storage-class=fast", "--volume-size=5Gi", "--store-secret=pg"]);
         check(&["--ingress-class=haproxy", "--service-type=ClusterIP"]);
         check(&["--expose=none"]);
+        check(&["--egress-allow=10.0.0.0/8", "--egress-allow=fd00::/8"]);
     }
 }

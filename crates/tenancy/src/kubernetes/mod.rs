@@ -61,6 +61,8 @@ pub struct Options {
     pub volume_size: String,
     /// The Secret in `kubeflex-system` that names the shared store.
     pub store_secret: String,
+    /// Destinations that control planes may have their servers connect to.
+    pub egress_allow: egress::Ranges,
     /// Whether to make a password for a PostgreSQL that was installed with the operator, if it has none.
     pub make_postgresql_password: bool,
     /// Said on the command line, these are stronger than `kubeflex-config`.

@@ -68,6 +68,10 @@ impl Pods<'_> {
         }
         let quota = serde_json::to_string(&self.plane.spec.quota).unwrap_or_default();
         arguments.push(format!("--quota={quota}"));
+        let egress = self.options.egress_allow.clone();
+        if !egress.is_empty() {
+            arguments.push(format!("--egress-allow={egress}"));
+        }
         arguments
     }
 
