@@ -85,8 +85,11 @@ pub fn route(data: &[u8]) {
 
 pub fn impersonation(data: &[u8]) {
     let all: [&[u8]; 8] = parts(data);
-    let headers: Vec<(&str, &str)> =
-        all.iter().filter_map(|part| text(part)).filter_map(|line| line.split_once(':')).collect();
+    let split = |part: &&'_ [u8]| part.iter().position(|byte| *byte == b':');
+    let headers: Vec<(&str, &[u8])> = all
+        .iter()
+        .filter_map(|part| split(part).and_then(|at| Some((text(&part[..at])?, &part[at + 1..]))))
+        .collect();
     if let Ok(Some(wanted)) = Impersonation::from_headers(headers) {
         assert!(!wanted.required().is_empty(), "nobody is impersonated without a right to it");
         assert!(!wanted.into_user().name.is_empty());
