@@ -7,7 +7,7 @@ use crate::library::{self, Extent, Overload};
 use crate::program::{LIST_COST, MAP_COST, Op, Pattern, PatternUse};
 use crate::syntax::{Entry, Expr, Issue, Kind};
 use crate::ty::{Ty, Variables};
-use crate::types::{MAX_REQUEST_BYTES, Place, Shape, TypeId, Types, escape};
+use crate::types::{MAX_REQUEST_BYTES, Place, Shape, TypeId, Types, escape, unescape};
 use crate::value::{Text, Val};
 
 /// A variable in scope.
@@ -62,6 +62,8 @@ pub(crate) struct Checker<'a> {
     pub scope: Vec<Variable>,
     /// What `variables` has.
     pub definitions: &'a [(String, Ty)],
+    /// The types that may be constructed, by the names that they and their nested types begin with.
+    pub constructed: &'a [&'a str],
     /// Whether the list being checked may mix types: only what `format` prints may.
     mixed: bool,
 }
@@ -97,7 +99,7 @@ fn constant(value: Val<'static>, ty: Ty) -> Outcome {
 
 impl<'a> Checker<'a> {
     pub fn new(types: &'a Types, scope: Vec<Variable>) -> Self {
-        Checker { types, scope, definitions: &[], mixed: false }
+        Checker { types, scope, definitions: &[], constructed: &[], mixed: false }
     }
 
     pub fn uses(&self, name: &str) -> bool {
@@ -127,7 +129,7 @@ impl<'a> Checker<'a> {
             Kind::Conditional { test, yes, no } => self.conditional(expr.at, test, yes, no),
             Kind::List(elements) => self.list(elements),
             Kind::Map(entries) => self.map(entries),
-            Kind::Message { name } => Err(undeclared(expr.at, name)),
+            Kind::Message { name, entries } => self.message(expr.at, name, entries),
         }
     }
 
@@ -163,6 +165,9 @@ impl<'a> Checker<'a> {
             }
         }
         let operand = self.check(operand)?;
+        if operand.ty == Ty::Host && !optional {
+            return host_call(at, field, vec![operand]);
+        }
         if operand.ty == Ty::Definitions {
             let found = self.definitions.iter().find(|(name, _)| name == field);
             let (name, ty) = found.ok_or_else(|| Issue::new(at, format!("undefined field '{field}'")))?;
@@ -312,7 +317,7 @@ impl<'a> Checker<'a> {
     /// Picks the overloads that fit; what fits no type fits no value either.
     fn resolve(&mut self, at: usize, name: &str, member: bool, args: Vec<Checked>) -> Outcome {
         if member && matches!(args.first(), Some(Checked { ty: Ty::Host, .. })) {
-            return Ok(host_call(name, args));
+            return host_call(at, name, args);
         }
         let Some(known) = library::overloads(name, member) else {
             return Err(undeclared(at, name));
@@ -442,6 +447,27 @@ impl<'a> Checker<'a> {
         Ok(Checked { op: Op::Map(ops.into()), ty, place: None, extent, cost })
     }
 
+    /// `Name{field: value}`: a map of its fields.
+    fn message(&mut self, at: usize, name: &str, entries: &[Entry]) -> Outcome {
+        let root = name.split('.').next().unwrap_or_default();
+        if !self.constructed.contains(&root) {
+            return Err(undeclared(at, name));
+        }
+        let (mut cost, mut ops) = (MAP_COST, Vec::with_capacity(entries.len()));
+        for entry in entries {
+            let Kind::Ident(field) = &entry.key.kind else {
+                return Err(Issue::new(entry.key.at, "a field of an object must be a name"));
+            };
+            let value = self.check(&entry.value)?;
+            self.present_type(entry.value.at, entry.optional, &value)?;
+            cost = cost.saturating_add(value.cost);
+            let key = Op::Const(Val::Str(Text::Owned(unescape(field).into())));
+            ops.push((entry.optional, key, value.op));
+        }
+        let extent = Extent { size: entries.len() as u64, element: MAX_REQUEST_BYTES };
+        Ok(Checked { op: Op::Map(ops.into()), ty: Ty::Dyn, place: None, extent, cost })
+    }
+
     /// The type of an element; `?element` takes it out of an optional.
     fn present_type(&self, at: usize, optional: bool, checked: &Checked) -> Result<Ty, Issue> {
         match &checked.ty {
@@ -464,7 +490,29 @@ impl<'a> Checker<'a> {
     }
 }
 
-fn host_call(name: &str, args: Vec<Checked>) -> Checked {
+/// What `authorizer` and the values that come from it can be asked; `requestResource` is a field of it.
+const HOST_METHODS: [&str; 15] = [
+    "allowed",
+    "check",
+    "error",
+    "errored",
+    "fieldSelector",
+    "group",
+    "labelSelector",
+    "name",
+    "namespace",
+    "path",
+    "reason",
+    "requestResource",
+    "resource",
+    "serviceAccount",
+    "subresource",
+];
+
+fn host_call(at: usize, name: &str, args: Vec<Checked>) -> Outcome {
+    if !HOST_METHODS.contains(&name) {
+        return Err(undeclared(at, name));
+    }
     // A call out of the process is dear: upstream reckons authorization checks at this price.
     let call_cost = if name == "check" { 350_000 } else { 1 };
     let cost =
@@ -473,7 +521,12 @@ fn host_call(name: &str, args: Vec<Checked>) -> Checked {
     let target = ops.next().unwrap_or(Op::Const(Val::Null));
     let op = Op::Host { target: Box::new(target), method: name.into(), args: ops.collect() };
     let extent = Extent { size: MAX_REQUEST_BYTES, element: MAX_REQUEST_BYTES };
-    Checked { op, ty: Ty::Host, place: None, extent, cost }
+    let ty = match name {
+        "allowed" | "errored" => Ty::Bool,
+        "reason" | "error" => Ty::Str,
+        _ => Ty::Host,
+    };
+    Ok(Checked { op, ty, place: None, extent, cost })
 }
 
 fn undeclared(at: usize, name: &str) -> Issue {

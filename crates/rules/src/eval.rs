@@ -19,22 +19,20 @@ pub(crate) struct Machine<'a, 'm> {
     /// Declared variables first, then those that macros bind; `None` for one that has no value.
     stack: Vec<Option<Val<'a>>>,
     meter: &'m mut Meter,
-    definitions: Option<&'a dyn Definitions<'a>>,
-    /// What has been evaluated of the definitions.
-    resolved: BTreeMap<&'a str, Outcome<'a>>,
+    definitions: Option<&'m dyn Definitions<'a>>,
 }
 
 /// Gives the value of `variables.name`.
 pub(crate) trait Definitions<'a> {
-    fn resolve(&'a self, name: &str, meter: &mut Meter) -> Outcome<'a>;
+    fn resolve(&self, name: &str, meter: &mut Meter) -> Outcome<'a>;
 }
 
 impl<'a, 'm> Machine<'a, 'm> {
     pub fn new(variables: Vec<Option<Val<'a>>>, meter: &'m mut Meter) -> Self {
-        Machine { stack: variables, meter, definitions: None, resolved: BTreeMap::new() }
+        Machine { stack: variables, meter, definitions: None }
     }
 
-    pub fn with_definitions(self, definitions: &'a dyn Definitions<'a>) -> Self {
+    pub fn with_definitions(self, definitions: &'m dyn Definitions<'a>) -> Self {
         Machine { definitions: Some(definitions), ..self }
     }
 
@@ -67,13 +65,8 @@ impl<'a, 'm> Machine<'a, 'm> {
 
     fn definition(&mut self, name: &'a str) -> Outcome<'a> {
         self.meter.charge(1)?;
-        if let Some(known) = self.resolved.get(name) {
-            return known.clone();
-        }
         let definitions = self.definitions.ok_or_else(|| EvalError::Unbound(name.to_owned()))?;
-        let outcome = definitions.resolve(name, self.meter);
-        self.resolved.insert(name, outcome.clone());
-        outcome
+        definitions.resolve(name, self.meter)
     }
 
     fn select(&mut self, operand: &'a Op, field: &'a str, optional: bool) -> Outcome<'a> {

@@ -117,8 +117,9 @@ impl Checker<'_> {
     fn loop_variables(&self, at: usize, range: &Checked, variables: &[Expr]) -> Result<Vec<Variable>, Issue> {
         let (place, extent) = self.element_of(range);
         let element = |name: String, ty: Ty| Variable { place, extent, ..Variable::new(name, ty) };
+        // As upstream, which declares the keys of maps without a size: a rule over them is estimated by their number.
         let key = |name: String, ty: Ty| Variable {
-            extent: Extent { size: 1024, element: 1 },
+            extent: Extent { size: 0, element: 1 },
             ..Variable::new(name, ty)
         };
         let names: Vec<String> = variables.iter().map(variable_name).collect::<Result<_, _>>()?;

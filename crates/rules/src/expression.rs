@@ -1,5 +1,7 @@
 //! Expressions on their own, with variables that the caller declares: what admission policies are made of.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use schemas::Schema;
@@ -27,6 +29,9 @@ pub enum VariableType {
     String,
     /// An object of a schema: unknown fields are errors when compiling.
     Schema(Arc<Schema>),
+    /// A value of a schema that is not an object of the API, such as `request`: its `metadata`, if it has any, is only
+    /// what the schema says.
+    Structure(Arc<Schema>),
     /// An object of the caller's with methods, such as `authorizer`.
     Host,
     /// `variables`: expressions that are evaluated when they are asked for.
@@ -53,6 +58,24 @@ pub struct Expression {
 impl Expression {
     /// Compiles an expression that sees these variables.
     pub fn compile(source: &str, variables: &[(&str, VariableType)]) -> Result<Expression, CompileError> {
+        Self::compile_within(source, variables, &[])
+    }
+
+    /// As [`Expression::compile`], for an expression that may construct objects of these types and of those that are
+    /// nested in them: `Object{spec: Object.spec{replicas: 1}}`. Their fields are not checked; the value is a map.
+    pub fn compile_constructing(
+        source: &str,
+        variables: &[(&str, VariableType)],
+        constructed: &[&str],
+    ) -> Result<Expression, CompileError> {
+        Self::compile_within(source, variables, constructed)
+    }
+
+    fn compile_within(
+        source: &str,
+        variables: &[(&str, VariableType)],
+        constructed: &[&str],
+    ) -> Result<Expression, CompileError> {
         let mut types = Types::default();
         let mut scope = Vec::with_capacity(variables.len());
         let mut definitions = Vec::new();
@@ -66,14 +89,14 @@ impl Expression {
                 VariableType::Double => Ty::Double,
                 VariableType::String => Ty::Str,
                 VariableType::Host => Ty::Host,
-                VariableType::Schema(schema) => {
-                    place = types.declare_root(schema.root());
+                VariableType::Schema(schema) | VariableType::Structure(schema) => {
+                    let is_resource = matches!(declared, VariableType::Schema(_));
+                    place = types.declare_root(schema.root(), is_resource);
                     place.map_or(Ty::Dyn, |id| Ty::of(types.place(id), id))
                 }
                 VariableType::Definitions(list) => {
-                    // Objects of another expression's schema are not ours to check.
-                    let visible = |ty: &Ty| if matches!(ty, Ty::Object(_)) { Ty::Dyn } else { ty.clone() };
-                    definitions.extend(list.iter().map(|d| (d.name.clone(), visible(&d.expression.result))));
+                    definitions
+                        .extend(list.iter().map(|d| (d.name.clone(), d.expression.result.without_objects())));
                     Ty::Definitions
                 }
             };
@@ -87,6 +110,7 @@ impl Expression {
         types.seal();
         let mut checker = Checker::new(&types, scope);
         checker.definitions = &definitions;
+        checker.constructed = constructed;
         let checked = parse(source).and_then(|expr| checker.check(&expr));
         let checked = checked.map_err(|issue| CompileError::Invalid(issue.render(source)))?;
         Ok(Expression {
@@ -152,11 +176,11 @@ impl Expression {
         }
     }
 
-    fn run<'a>(&'a self, bindings: &'a Bindings<'a>, meter: &mut Meter) -> Result<Val<'a>, EvalError> {
+    fn run<'a, 'b: 'a>(&'a self, bindings: &Bindings<'b>, meter: &mut Meter) -> Result<Val<'a>, EvalError> {
         let variables = self.variables.iter().map(|(name, place)| {
             let place = place.map(|id| self.types.place(id));
             bindings.get(name).map(|bound| match bound {
-                Bound::Json(json) => Val::of_json(json, place),
+                Bound::Json(json) => Val::of_json(*json, place),
                 Bound::Null => Val::Null,
                 Bound::Host(object) => Val::Host(object.clone()),
             })
@@ -177,6 +201,9 @@ impl Expression {
 pub struct Bindings<'a> {
     values: Vec<(&'a str, Bound<'a>)>,
     definitions: &'a [Definition],
+    /// The definitions that have been asked for. Every expression that is evaluated with these bindings shares them, so
+    /// that each is evaluated, and paid for, once.
+    resolved: RefCell<BTreeMap<&'a str, Result<Val<'a>, EvalError>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -223,12 +250,20 @@ impl<'a> Bindings<'a> {
     }
 }
 
-impl<'a> Definitions<'a> for Bindings<'a> {
-    fn resolve(&'a self, name: &str, meter: &mut Meter) -> Result<Val<'a>, EvalError> {
-        // Compilation let a definition see only earlier ones, so this ends.
-        match self.definitions.iter().find(|d| d.name == name) {
-            Some(definition) => definition.expression.run(self, meter),
-            None => Err(EvalError::Unbound(format!("variables.{name}"))),
+impl<'a, 'b: 'a> Definitions<'a> for Bindings<'b> {
+    fn resolve(&self, name: &str, meter: &mut Meter) -> Result<Val<'a>, EvalError> {
+        if let Some(known) = self.resolved.borrow().get(name) {
+            return known.clone();
         }
+        let Some(definition) = self.definitions.iter().find(|d| d.name == name) else {
+            return Err(EvalError::Unbound(format!("variables.{name}")));
+        };
+        // Compilation let a definition see only earlier ones, so this ends.
+        let outcome: Result<Val<'b>, EvalError> = definition.expression.run(self, meter);
+        // An exhausted budget says nothing about the value.
+        if !matches!(outcome, Err(EvalError::CostLimit)) {
+            self.resolved.borrow_mut().insert(&definition.name, outcome.clone());
+        }
+        outcome
     }
 }

@@ -103,10 +103,10 @@ pub(crate) const LIST_COST: u64 = 10;
 pub(crate) const MAP_COST: u64 = 30;
 
 impl FoldKind {
-    /// What a turn of the loop costs beside the body: the accumulator is read, tested and written.
+    /// What a turn of the loop costs beside the body: the accumulator is tested and joined with it.
     pub fn turn_cost(self) -> u64 {
         match self {
-            FoldKind::All | FoldKind::Exists | FoldKind::ExistsOne => 4,
+            FoldKind::All | FoldKind::Exists | FoldKind::ExistsOne => 3,
             FoldKind::Map | FoldKind::Filter | FoldKind::SortBy => LIST_COST + 2,
             FoldKind::TransformMap | FoldKind::TransformMapEntry => 4,
         }

@@ -66,6 +66,17 @@ impl Ty {
         Ty::List(Arc::new(inner))
     }
 
+    /// The type as another expression may know it, which does not know the schema of its objects.
+    pub fn without_objects(&self) -> Ty {
+        match self {
+            Ty::Object(_) => Ty::Dyn,
+            Ty::List(item) => Ty::list(item.without_objects()),
+            Ty::Map(key, value) => Ty::Map(key.clone(), Arc::new(value.without_objects())),
+            Ty::Optional(inner) => Ty::optional(inner.without_objects()),
+            other => other.clone(),
+        }
+    }
+
     pub fn is_dynamic(&self) -> bool {
         matches!(self, Ty::Dyn | Ty::Host)
     }

@@ -109,9 +109,9 @@ impl Types {
     }
 
     /// A schema of its own: its nodes are not those of the one before.
-    pub fn declare_root(&mut self, at: Cursor<'_>) -> Option<TypeId> {
+    pub fn declare_root(&mut self, at: Cursor<'_>, is_resource: bool) -> Option<TypeId> {
         self.by_node.clear();
-        self.declare(at, true)
+        self.declare(at, is_resource)
     }
 
     /// Forgets which node a type came from, once all are declared.
@@ -272,6 +272,29 @@ const KEYWORDS: [&str; 21] = [
     "void",
     "while",
 ];
+
+/// The property's name that [`escape`] was given.
+pub(crate) fn unescape(name: &str) -> String {
+    if let Some(keyword) = KEYWORDS.iter().find(|keyword| format!("__{keyword}__") == name) {
+        return (*keyword).to_owned();
+    }
+    let mut out = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(c) = rest.chars().next() {
+        let known = [("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
+        match known.iter().find_map(|(escaped, plain)| Some((rest.strip_prefix(escaped)?, *plain))) {
+            Some((after, plain)) => {
+                out.push_str(plain);
+                rest = after;
+            }
+            None => {
+                out.push(c);
+                rest = rest.get(c.len_utf8()..).unwrap_or_default();
+            }
+        }
+    }
+    out
+}
 
 /// A property's name as an expression must write it; none if it cannot be written.
 pub(crate) fn escape(name: &str) -> Option<CompactString> {

@@ -71,6 +71,13 @@ pub(super) const OVERLOADS: &[Overload] = &[
     )
     .cost(Cost::Elements(1))
     .size(Size::Product),
+    function(
+        "jsonpatch.escapeKey",
+        &[T::Str],
+        T::Str,
+        |v, _| take!(v, [Val::Str(text)] => Ok(text.replace('~', "~0").replace('/', "~1").into())),
+    )
+    .cost(Cost::Scan(0)),
     function("strings.quote", &[T::Str], T::Str, |v, _| take!(v, [Val::Str(text)] => Ok(quote(text).into())))
         .cost(Cost::Scan(0)),
 ];

@@ -55,9 +55,10 @@ pub(crate) enum Kind {
     /// Elements; true where written `?element`.
     List(Vec<(bool, Expr)>),
     Map(Vec<Entry>),
-    /// `Name{...}`: parsed so that the checker can say that there is no such type.
+    /// `Name{field: value}`; the checker knows whether there is such a type.
     Message {
         name: String,
+        entries: Vec<Entry>,
     },
 }
 
@@ -116,7 +117,9 @@ impl Kind {
             Kind::And(terms) | Kind::Or(terms) => of(terms),
             Kind::Conditional { test, yes, no } => test.depth.max(yes.depth).max(no.depth),
             Kind::List(elements) => elements.iter().map(|(_, e)| e.depth).max().unwrap_or(0),
-            Kind::Map(entries) => entries.iter().map(|e| e.key.depth.max(e.value.depth)).max().unwrap_or(0),
+            Kind::Map(entries) | Kind::Message { entries, .. } => {
+                entries.iter().map(|e| e.key.depth.max(e.value.depth)).max().unwrap_or(0)
+            }
             _ => 0,
         }
     }

@@ -209,6 +209,11 @@ impl Parser {
                 let index = self.expression()?;
                 self.expect("]")?;
                 expr = self.node(at, Kind::Index { operand: expr, index, optional })?;
+            } else if let Some(name) = type_name(&expr)
+                && self.eat("{")
+            {
+                let entries = self.map()?;
+                expr = self.node(at, Kind::Message { name, entries })?;
             } else {
                 return Ok(expr);
             }
@@ -298,9 +303,8 @@ impl Parser {
             return self.node(at, Kind::Call { target: None, name, args });
         }
         if self.eat("{") {
-            // What is inside is parsed for its syntax, then dropped: no message types are declared.
-            self.map()?;
-            return self.node(at, Kind::Message { name });
+            let entries = self.map()?;
+            return self.node(at, Kind::Message { name, entries });
         }
         self.node(at, Kind::Ident(name))
     }
@@ -352,5 +356,16 @@ fn shown(token: &Token) -> String {
         Token::Str(text) => format!("'{text}'"),
         Token::Bytes(_) => "bytes".to_owned(),
         Token::Symbol(symbol) => format!("'{symbol}'"),
+    }
+}
+
+/// `A.b.c`, if an expression is the name of a nested type.
+fn type_name(expr: &Expr) -> Option<String> {
+    match &expr.kind {
+        Kind::Select { operand, field, optional: false } => match &operand.kind {
+            Kind::Ident(name) => Some(format!("{name}.{field}")),
+            _ => Some(format!("{}.{field}", type_name(operand)?)),
+        },
+        _ => None,
     }
 }

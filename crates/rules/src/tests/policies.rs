@@ -126,3 +126,78 @@ fn compiled_things_are_shared_between_threads() {
     shared::<Expression>();
     shared::<crate::CompiledRules>();
 }
+
+#[test]
+fn constructed_objects() {
+    let variables = [("object", VariableType::Dyn)];
+    let object = json!({"spec": {"replicas": 2, "name": "a/b~c"}});
+    for (source, expected) in [
+        (
+            "Object{metadata: Object.metadata{labels: Object.metadata.labels{a__dash__b: 'c'}}}",
+            Ok(json!({"metadata": {"labels": {"a-b": "c"}}})),
+        ),
+        (
+            "Object{spec: Object.spec{?replicas: object.spec.?none, __namespace__: 'n'}}",
+            Ok(json!({"spec": {"namespace": "n"}})),
+        ),
+        (
+            "[JSONPatch{op: 'add', path: '/x/' + jsonpatch.escapeKey(object.spec.name), value: object.spec.replicas}]",
+            Ok(json!([{"op": "add", "path": "/x/a~1b~0c", "value": 2}])),
+        ),
+        ("Other{a: 1}", Err("undeclared reference to 'Other'")),
+        ("Object{'a': 1}", Err("a field of an object must be a name")),
+    ] {
+        let compiled = Expression::compile_constructing(source, &variables, &["Object", "JSONPatch"]);
+        match (compiled, expected) {
+            (Ok(expression), Ok(expected)) => {
+                let bindings = Bindings::new().with("object", &object);
+                assert_eq!(expression.evaluate(&bindings, &mut Budget::default()), Ok(expected), "{source}");
+            }
+            (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{source}: {error}"),
+            (compiled, _) => panic!("{source}: {compiled:?}"),
+        }
+        assert!(Expression::compile(source, &variables).is_err(), "{source}");
+    }
+}
+
+/// All expressions of an evaluation share what `variables` has, and pay for it once.
+#[test]
+fn definitions_are_paid_for_once() {
+    let variables = [("authorizer", VariableType::Host)];
+    let source = "authorizer.group('apps').resource('deployments').check('create').allowed()";
+    let expression = Expression::compile_bool(source, &variables).unwrap();
+    let definitions = [Definition { name: "may".to_owned(), expression: Arc::new(expression) }];
+    let variables = [("variables", VariableType::Definitions(definitions.to_vec()))];
+    let asking = Expression::compile_bool("variables.may", &variables).unwrap();
+    let bindings =
+        Bindings::new().with_host("authorizer", Arc::new(Asked(Vec::new()))).with_definitions(&definitions);
+    let mut budget = Budget::default();
+    assert_eq!(asking.evaluate_bool(&bindings, &mut budget), Ok(true));
+    let spent_once = crate::PER_OBJECT_LIMIT - budget.remaining();
+    assert!(spent_once > 350_000);
+    assert_eq!(asking.evaluate_bool(&bindings, &mut budget), Ok(true));
+    assert!(crate::PER_OBJECT_LIMIT - budget.remaining() < spent_once + 10);
+}
+
+#[test]
+fn structures_and_hosts_are_checked() {
+    let request = json!({"type": "object", "properties": {
+        "name": {"type": "string"},
+        "options": {"x-kubernetes-int-or-string": true},
+        "metadata": {"type": "object", "properties": {"uid": {"type": "string"}}},
+    }});
+    let variables =
+        [("request", VariableType::Structure(Arc::new(schema(request)))), ("authorizer", VariableType::Host)];
+    for (source, fits) in [
+        ("request.name == 'x'", true),
+        ("request.nam == 'x'", false),
+        ("request.options.anything == 1", true),
+        ("request.metadata.uid == 'x'", true),
+        ("authorizer.requestResource.check('get').allowed()", true),
+        ("authorizer.group('').chek('get').allowed()", false),
+        ("authorizer.group('').resource('pods').check('get').reason() == ''", true),
+    ] {
+        let compiled = Expression::compile_bool(source, &variables);
+        assert_eq!(compiled.is_ok(), fits, "{source}: {compiled:?}");
+    }
+}
