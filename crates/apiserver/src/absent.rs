@@ -64,7 +64,8 @@ mod tests {
         let fixture = Fixture::new().await;
         let none = |door: Door| door;
         let certificate = |door: Door| Door { certificates: Arc::new(vec![vec![1, 2, 3]]), ..door };
-        let proofs: [(&str, fn(Door) -> Door, Option<&str>); 4] = [
+        type Proof = (&'static str, fn(Door) -> Door, Option<&'static str>);
+        let proofs: [Proof; 4] = [
             ("nothing", none, None),
             ("a certificate", certificate, None),
             ("a token", none, Some("Bearer abc")),

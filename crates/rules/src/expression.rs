@@ -180,7 +180,7 @@ impl Expression {
         let variables = self.variables.iter().map(|(name, place)| {
             let place = place.map(|id| self.types.place(id));
             bindings.get(name).map(|bound| match bound {
-                Bound::Json(json) => Val::of_json(*json, place),
+                Bound::Json(json) => Val::of_json(json, place),
                 Bound::Null => Val::Null,
                 Bound::Host(object) => Val::Host(object.clone()),
             })

@@ -86,11 +86,6 @@ impl Budget {
     pub fn used(&self) -> usize {
         self.state.lock().used
     }
-
-    #[cfg(test)]
-    pub(super) fn held(&self, owner: Owner) -> usize {
-        self.state.lock().holders.get(&owner).copied().unwrap_or_default()
-    }
 }
 
 impl Reservation {
