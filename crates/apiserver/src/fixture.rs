@@ -36,7 +36,7 @@ impl Fixture {
         Fixture::configured(TempDir::new().unwrap(), |config| Config { egress, ..config }).await
     }
 
-    async fn configured(directory: TempDir, configure: impl FnOnce(Config) -> Config) -> Fixture {
+    pub async fn configured(directory: TempDir, configure: impl FnOnce(Config) -> Config) -> Fixture {
         let store: Arc<dyn Store> = Arc::new(Embedded::open(directory.path(), Default::default()).unwrap());
         let config = Config::new(HOST, [7; 32], "-----BEGIN CERTIFICATE-----\n", ([127, 0, 0, 1], 6443));
         let engine = Engine::new(store, configure(config));

@@ -64,3 +64,4 @@ pub use genesis::{Beginning, root_certificate};
 pub use in_process::{Dependants, InProcess, Unconverted};
 pub use moving::{ARRIVAL, COPIED, Moved};
 pub use service::ApiServer;
+pub use stations::fairness::Limits;

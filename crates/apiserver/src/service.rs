@@ -7,9 +7,10 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::FutureExt;
-use http::{HeaderValue, Request, Response, header, request};
+use http::{HeaderValue, Method, Request, Response, header, request};
 use http_body_util::BodyExt;
 use objects::{Reason, Status};
+use tokio::time::{Instant, timeout_at};
 use tower::Service;
 
 use crate::body::{Body, BoxError};
@@ -17,7 +18,8 @@ use crate::call::{Call, Head};
 use crate::engine::{Engine, no_control_plane};
 use crate::engines::Engines;
 use crate::route::{Action, Target};
-use crate::stations::fairness::{HEAVY, Placed};
+use crate::stations::decode::timed_out;
+use crate::stations::fairness::{HEAVY, Placed, REQUEST_TIMEOUT, Seat, Sending};
 use crate::trail::Trail;
 use crate::{Door, absent, compress, extension, paths, stations, subresources, verbs};
 
@@ -85,16 +87,29 @@ where
     let (parts, body) = request.into_parts();
     let gzip = compress::accepts_gzip(&parts.headers);
     let mut trail = Trail::begin(server.engine(), &parts);
+    let mut sending = None;
     // What a panic leaves behind is this request's own: shared state is behind locks that do not poison.
-    let answered = AssertUnwindSafe(handle(server, &mut trail, parts, body)).catch_unwind().await;
+    let answered =
+        AssertUnwindSafe(handle(server, &mut trail, &mut sending, parts, body)).catch_unwind().await;
     let response = match answered {
         Ok(answered) => trail.end(answered).await,
         Err(panic) => trail.panicked(panic).await,
     };
-    compress::response(response, gzip)
+    let response = compress::response(response, gzip);
+    match sending {
+        Some(sending) => sending.send(response),
+        None => response,
+    }
 }
 
-async fn handle<B>(server: &ApiServer, trail: &mut Trail, mut parts: request::Parts, body: B) -> Answer
+/// `sending` is what is held for the request until its answer has been sent, from when it has a seat.
+async fn handle<B>(
+    server: &ApiServer,
+    trail: &mut Trail,
+    sending: &mut Option<Sending>,
+    mut parts: request::Parts,
+    body: B,
+) -> Answer
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -128,13 +143,21 @@ where
     }
 
     // Is there room for it?
-    let seat = Arc::new(engine.fairness.admit(&plane, &head, &target).await?);
+    let began = Instant::now();
+    let kind = engine.fairness.kind(&head, &target, &user);
+    let seat = engine.fairness.enter(&plane, kind)?;
 
     // May they?
     stations::authorize::request(engine, &plane, &user, &head, &target, trail).await?;
 
+    let is_timed = kind.is_timed();
+    let deadline = began + REQUEST_TIMEOUT;
+    let mut counted = engine.fairness.reserve(plane.id, 0)?;
+    let reads = matches!(head.method, Method::GET | Method::HEAD);
     let answer = match target {
         Target::Path(path) => {
+            let seat = seated(engine, seat).await?;
+            *sending = Some(engine.fairness.sending(seat));
             let rest = path.strip_prefix(extension::PREFIX).filter(|_| plane.name == engine.config.hosting);
             match (rest, engine.extension.get()) {
                 (Some(rest), Some(extension)) => {
@@ -152,23 +175,48 @@ where
             trail.found(&row, &target);
             let action = Action::of(&head.method, &target, head.wants_watch());
             let Some(action) = action else { return Err(method_not_allowed().into()) };
-            let body = stations::decode::read_body(body, action).await?;
-            trail.body(&head.headers, &body);
+            // A slow client waits here, and takes nobody's seat.
+            let body = stations::decode::read_body(body, action, &mut counted).await?;
+            let seat = seated(engine, seat).await?;
+            *sending = Some(engine.fairness.sending(seat.clone()));
             if body.len() >= HEAVY {
                 engine.fairness.slice(plane.id).await?;
             }
-            let mut call = Call::new(engine.clone(), plane, surface, row, user, target, action, head, body)?;
+            stations::decode::count_values(&head, &body, &mut counted)?;
+            trail.body(&head.headers, &body);
+            let mut call =
+                Call::new(engine.clone(), plane.clone(), surface, row, user, target, action, head, body)?;
             call.seat = Some(seat);
-            let answered = if call.target.subresource.is_empty() {
-                verbs::answer(&call).await
-            } else {
-                subresources::answer(&call).await
+            let answering = async {
+                if call.target.subresource.is_empty() {
+                    verbs::answer(&call).await
+                } else {
+                    subresources::answer(&call).await
+                }
+            };
+            let answered = match is_timed {
+                true => timeout_at(deadline, answering).await.unwrap_or_else(|_| Err(timed_out())),
+                false => answering.await,
             };
             trail.noted(&call);
             answered.map(|response| call.with_warnings(response))
         }
     }?;
+    if let Some(sending) = sending {
+        sending.count(&answer, reads, |size| engine.fairness.reserve(plane.id, size))?;
+        if is_timed {
+            sending.set_deadline(deadline);
+        }
+    }
     Ok(uncached(answer))
+}
+
+/// A seat, as soon as it is the request's turn.
+async fn seated(engine: &Engine, mut seat: Seat) -> Result<Arc<Seat>, Failure> {
+    if engine.fairness.turn(&mut seat).await? {
+        engine.fairness.slice(seat.tenant()).await?;
+    }
+    Ok(Arc::new(seat))
 }
 
 /// Answers that do not say otherwise are for the caller alone, and only now.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use objects::{Reason, Status};
 use parking_lot::Mutex;
 
-use super::Owner;
+use super::{Owner, Seat};
 use crate::service::Failure;
 
 pub struct Budget {
@@ -126,7 +126,12 @@ impl Reservation {
     /// The same bytes, which hold the reservation until the last reference to them is dropped: also while they wait in
     /// the buffers of a connection.
     pub fn guard(self, bytes: Bytes) -> Bytes {
-        Bytes::from_owner(Guarded { bytes, _reservation: self })
+        self.guard_with(bytes, None)
+    }
+
+    /// The same, and they hold the seat of their request too.
+    pub(super) fn guard_with(self, bytes: Bytes, seat: Option<Arc<Seat>>) -> Bytes {
+        Bytes::from_owner(Guarded { bytes, _reservation: self, _seat: seat })
     }
 }
 
@@ -139,6 +144,7 @@ impl Drop for Reservation {
 struct Guarded {
     bytes: Bytes,
     _reservation: Reservation,
+    _seat: Option<Arc<Seat>>,
 }
 
 impl AsRef<[u8]> for Guarded {

@@ -1,31 +1,43 @@
-//! A share for every control plane, and no more: a noisy one slows itself.
+//! A share for every control plane, and within it one for every user: a noisy one slows itself.
 //!
-//! [`pool`] runs heavy work, [`budget`] counts the bytes in flight.
+//! [`seats`] counts requests, [`pool`] runs heavy work, [`budget`] counts the bytes in flight, and [`sending`] holds a
+//! request's share until the last byte of its answer has been sent.
 //!
 //! **Invariant:** a control plane has an entry here only while it has requests or watches open, or has lately
 //! used up part of its rate; idle ones have none.
 
 mod budget;
 mod pool;
+mod seats;
+mod sending;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use auth::user::UserInfo;
 use objects::{Reason, Status};
 use parking_lot::Mutex;
 use store::TenantId;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::call::Head;
 use crate::control_plane::{ControlPlane, Quota};
-use crate::route::Target;
+use crate::route::{Action, Target};
 use crate::service::Failure;
+use seats::{Class, Levels, Turn};
 
 pub use budget::{Budget, Reservation};
 pub use pool::{HEAVY, Placed, Pool};
+pub use sending::Sending;
+
+/// A user of a control plane, as a number.
+pub type Flow = u64;
 
 /// A control plane of one of the stores of the process: ids of tenants are unique within a store only.
 pub type Owner = (u32, TenantId);
@@ -33,7 +45,7 @@ pub type Owner = (u32, TenantId);
 /// The share of one control plane.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Requests being worked on at once, watches not counted.
+    /// Requests being worked on at once, watches not counted; administrators have as many of their own.
     pub requests_in_flight: u32,
     /// Requests beyond those that wait for their turn, in order.
     pub requests_waiting: u32,
@@ -82,11 +94,48 @@ impl Limits {
 /// How long a request waits for its turn: as upstream, a quarter of what a request may take.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// Seats of administrators, so that nobody of less power shuts them out.
+const ADMINISTRATORS: seats::LevelId = 0;
+/// Seats of all others.
+const EVERYBODY: seats::LevelId = 1;
+
+/// A control plane with more requests in flight for each core does its work on the pool, where others get their turn.
+const MANY_PER_CORE: usize = 32;
+
+/// One in so many watches, and requests of the rate, is kept for administrators.
+const KEPT_WATCHES: u32 = 16;
+const KEPT_BURST: f64 = 8.0;
+
+/// How a request is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    flow: Flow,
+    /// Health checks, and the server's own controllers: they take no seat and are never refused.
+    exempt: bool,
+    administrator: bool,
+    watch: bool,
+    /// Lasts for as long as the client wants it to.
+    long_running: bool,
+}
+
+impl Kind {
+    /// Returns true if the request has to end within [`REQUEST_TIMEOUT`].
+    pub fn is_timed(&self) -> bool {
+        !self.long_running && !self.exempt
+    }
+}
+
+/// As upstream: what a request may take that is no watch and no stream to a container.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Subresources whose requests last for as long as the client wants them to, as upstream.
+const LONG_RUNNING: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+
 struct Share {
     /// Being worked on, or waiting for it.
     open: u32,
     watches: u32,
-    turns: Arc<Semaphore>,
+    levels: Levels,
     tokens: f64,
     at: Instant,
     limits: Limits,
@@ -125,6 +174,8 @@ pub struct Fairness {
 struct Process {
     pool: Arc<Pool>,
     budget: Arc<Budget>,
+    /// Makes flows of users; nobody outside can find two users with the same.
+    flows: RandomState,
     stores: AtomicU32,
 }
 
@@ -132,9 +183,10 @@ struct Process {
 pub struct Seat {
     shards: Arc<[Mutex<HashMap<TenantId, Share>>; SHARDS]>,
     tenant: TenantId,
-    watch: bool,
-    /// Watches have none, and neither has whoever watches over the server.
-    turn: Option<OwnedSemaphorePermit>,
+    kind: Kind,
+    /// None of those that are exempt, and of watches.
+    class: Option<Class>,
+    seated: bool,
 }
 
 fn too_many() -> Failure {
@@ -148,7 +200,10 @@ fn shard(tenant: TenantId) -> usize {
 impl Fairness {
     pub fn new(limits: Limits) -> Self {
         let (pool, budget) = (Arc::new(Pool::new(limits.cores)), Budget::new(limits.memory));
-        Fairness::of(limits, Arc::new(Process { pool, budget, stores: AtomicU32::new(0) }))
+        Fairness::of(
+            limits,
+            Arc::new(Process { pool, budget, flows: RandomState::new(), stores: AtomicU32::new(0) }),
+        )
     }
 
     /// For a further store of the same process.
@@ -183,7 +238,7 @@ impl Fairness {
         tenant: TenantId,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        Ok(self.process.pool.spawn((self.store, tenant), async move { work() })?.await)
+        self.run_future(tenant, async move { work() }).await
     }
 
     /// The same for a future: each part between two awaits is a slice.
@@ -192,7 +247,9 @@ impl Fairness {
         tenant: TenantId,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Failure> {
-        Ok(self.process.pool.spawn((self.store, tenant), work)?.await)
+        let (pool, owner) = (&self.process.pool, (self.store, tenant));
+        pool.check_room(owner)?;
+        Ok(pool.spawn(owner, work).await)
     }
 
     /// Begins a slice of heavy work within a request. What follows runs on the pool; other control planes get their turn
@@ -201,54 +258,102 @@ impl Fairness {
         pool::slice(&self.process.pool, (self.store, tenant)).await
     }
 
-    /// Room for this request, as soon as it is its turn; 429 if that would be too long.
-    pub async fn admit(&self, plane: &ControlPlane, head: &Head, target: &Target) -> Result<Seat, Failure> {
-        plane.asked.fetch_add(1, Ordering::Relaxed);
-        // Whoever watches over the server must be heard when it is full.
-        let exempt = matches!(target, Target::Path(path) if path.ends_with('z'));
-        let watch = matches!(target, Target::Resource(_)) && head.wants_watch();
-        let limits = self.limits.within(&plane.charter.quota);
-        let (mut seat, turns) = self.enter(plane.id, limits, watch, exempt).ok_or_else(too_many)?;
-        if !watch && !exempt {
-            let turn = timeout(PATIENCE, turns.acquire_owned()).await;
-            seat.turn = Some(turn.ok().and_then(Result::ok).ok_or_else(too_many)?);
-        }
-        Ok(seat)
+    /// The answer to a request, which holds its share until it has been sent.
+    pub fn sending(&self, seat: Arc<Seat>) -> Sending {
+        Sending::new(self.process.pool.clone(), (self.store, seat.tenant), seat)
     }
 
-    /// Counts a request that comes in, unless there are too many; with what it waits for.
-    fn enter(
-        &self,
-        tenant: TenantId,
-        limits: Limits,
-        watch: bool,
-        exempt: bool,
-    ) -> Option<(Seat, Arc<Semaphore>)> {
+    /// How a request is to be counted: by what is asked and who asks.
+    pub fn kind(&self, head: &Head, target: &Target, user: &UserInfo) -> Kind {
+        let flow = self.process.flows.hash_one(&user.name);
+        let is_internal = head.door.identity.is_some() && head.door.remote.is_none();
+        let (watch, long_running) = match target {
+            Target::Resource(target) => {
+                let action = Action::of(&head.method, target, head.wants_watch());
+                let watch = action == Some(Action::Watch);
+                (watch, watch || LONG_RUNNING.contains(&target.subresource.as_str()))
+            }
+            // Extensions send archives; what they serve belongs to the process.
+            Target::Path(path) => (false, path.starts_with(crate::extension::PREFIX)),
+        };
+        let exempt = is_internal || target.is_health();
+        Kind { flow, exempt, administrator: user.is_master(), watch, long_running }
+    }
+
+    /// Counts a request that comes in; 429 if there are too many. It has no seat yet.
+    pub fn enter(&self, plane: &ControlPlane, kind: Kind) -> Result<Seat, Failure> {
+        plane.asked.fetch_add(1, Ordering::Relaxed);
+        pool::set_flow(kind.flow);
+        self.count(plane.id, self.limits.within(&plane.charter.quota), kind).ok_or_else(too_many)
+    }
+
+    fn count(&self, tenant: TenantId, limits: Limits, kind: Kind) -> Option<Seat> {
         let mut shares = self.shards[shard(tenant)].lock();
         let now = Instant::now();
         if shares.len() > CROWDED && !shares.contains_key(&tenant) {
             shares.retain(|_, share| !share.is_idle(now));
         }
-        let share = shares.entry(tenant).or_insert_with(|| {
-            let turns = Arc::new(Semaphore::new(limits.requests_in_flight as usize));
-            Share { open: 0, watches: 0, turns, tokens: limits.burst, at: now, limits }
+        let share = shares.entry(tenant).or_insert_with(|| Share {
+            open: 0,
+            watches: 0,
+            levels: Levels::default(),
+            tokens: limits.burst,
+            at: now,
+            limits,
         });
         share.limits = limits;
         share.refill(now);
-        let full = share.tokens < 1.0
-            || (watch && share.watches >= limits.watches)
-            || (!watch && share.open >= limits.requests_in_flight + limits.requests_waiting);
-        if full && !exempt {
-            return None;
+        let class = (!kind.exempt && !kind.watch).then_some(Class {
+            level: if kind.administrator { ADMINISTRATORS } else { EVERYBODY },
+            flow: kind.flow,
+            seats: limits.requests_in_flight,
+            queue: limits.requests_waiting,
+            patience: PATIENCE,
+        });
+        if !kind.exempt {
+            let kept = if kind.administrator { limits.burst / KEPT_BURST } else { 0.0 };
+            let watches = limits.watches - if kind.administrator { 0 } else { limits.watches / KEPT_WATCHES };
+            let full = share.tokens < 1.0 - kept || (kind.watch && share.watches >= watches);
+            if full || !class.as_ref().is_none_or(|class| share.levels.enter(class)) {
+                return None;
+            }
         }
         share.tokens -= 1.0;
-        if watch {
+        if kind.watch {
             share.watches += 1;
         } else {
             share.open += 1;
         }
-        let turns = share.turns.clone();
-        Some((Seat { shards: self.shards.clone(), tenant, watch, turn: None }, turns))
+        Some(Seat { shards: self.shards.clone(), tenant, kind, class, seated: false })
+    }
+
+    /// Waits for the request's turn; 429 if that would be too long. Returns true if the control plane has so many that
+    /// this one is to be worked on in the control plane's turn.
+    pub async fn turn(&self, seat: &mut Seat) -> Result<bool, Failure> {
+        let Some(class) = seat.class else { return Ok(false) };
+        let turn = {
+            let mut shares = self.shards[shard(seat.tenant)].lock();
+            let share = shares.get_mut(&seat.tenant).ok_or_else(too_many)?;
+            let many = share.open as usize > MANY_PER_CORE * self.limits.cores;
+            match share.levels.take(&class) {
+                Turn::Now => Ok(many),
+                Turn::Later(number, receiver) => Err((number, receiver)),
+            }
+        };
+        let (number, receiver) = match turn {
+            Ok(many) => {
+                seat.seated = true;
+                return Ok(many);
+            }
+            Err(later) => later,
+        };
+        let mut waiting = Waiting { seat: &*seat, class, number, came: false };
+        let turn = timeout(class.patience, receiver).await;
+        turn.ok().and_then(Result::ok).ok_or_else(too_many)?;
+        waiting.came = true;
+        drop(waiting);
+        seat.seated = true;
+        Ok(true)
     }
 
     /// Requests and watches open in a control plane now.
@@ -258,11 +363,40 @@ impl Fairness {
     }
 }
 
+impl Seat {
+    pub fn tenant(&self) -> TenantId {
+        self.tenant
+    }
+}
+
+/// A request that waits for its turn. Dropped before that came, it has given up.
+struct Waiting<'a> {
+    seat: &'a Seat,
+    class: Class,
+    number: u64,
+    came: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.came {
+            return;
+        }
+        let mut shares = self.seat.shards[shard(self.seat.tenant)].lock();
+        if let Some(share) = shares.get_mut(&self.seat.tenant) {
+            share.levels.give_up(&self.class, self.number);
+        }
+    }
+}
+
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut shares = self.shards[shard(self.tenant)].lock();
         let Some(share) = shares.get_mut(&self.tenant) else { return };
-        if self.watch {
+        if let Some(class) = &self.class {
+            share.levels.leave(class, self.seated);
+        }
+        if self.kind.watch {
             share.watches -= 1;
         } else {
             share.open -= 1;
@@ -270,44 +404,5 @@ impl Drop for Seat {
         if share.is_idle(Instant::now()) {
             shares.remove(&self.tenant);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TENANT: TenantId = TenantId(7);
-
-    fn fairness() -> (Fairness, Limits) {
-        let limits = Limits { requests_in_flight: 1, requests_waiting: 1, ..Limits::default() };
-        (Fairness::new(limits), limits)
-    }
-
-    #[test]
-    fn who_finds_no_room_to_wait_is_sent_away() {
-        let (fairness, limits) = fairness();
-        let enter = |exempt| fairness.enter(TENANT, limits, false, exempt);
-        let (first, second) = (enter(false).unwrap(), enter(false).unwrap());
-        assert!(enter(false).is_none());
-        assert!(enter(true).is_some(), "whoever watches over the server is heard");
-        drop(second);
-        assert!(enter(false).is_some());
-        drop(first);
-        assert_eq!(fairness.open(TENANT), (0, 0));
-    }
-
-    #[tokio::test]
-    async fn a_turn_comes_when_another_one_ends() {
-        let (fairness, limits) = fairness();
-        let (mut first, turns) = fairness.enter(TENANT, limits, false, false).unwrap();
-        first.turn = Some(turns.acquire_owned().await.unwrap());
-        let (second, turns) = fairness.enter(TENANT, limits, false, false).unwrap();
-        let mut turn = Box::pin(turns.acquire_owned());
-        assert!(futures::poll!(&mut turn).is_pending());
-        drop(first);
-        assert!(turn.await.is_ok());
-        drop(second);
-        assert_eq!(fairness.open(TENANT), (0, 0));
     }
 }
