@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::clouds::aws::AwsOptions;
 use crate::files;
+use crate::limits::LimitOptions;
 use crate::stores::{self, Named, Wanted};
 
 /// Flags of `hangar up`. All are optional: what is not said comes from the file, or is the default.
@@ -78,6 +79,8 @@ pub struct HostOptions {
     #[arg(long, value_name = "CIDR", env = "HANGAR_EGRESS_ALLOW", value_delimiter = ',', value_parser = egress_range)]
     pub egress_allow: Vec<String>,
     #[command(flatten)]
+    pub limits: LimitOptions,
+    #[command(flatten)]
     pub aws: AwsOptions,
     /// Serve Terraform providers, whose programs or mirror are in this directory [default: none]
     #[arg(long, value_name = "DIR", env = "HANGAR_TERRAFORM_PLUGIN_DIR")]
@@ -133,6 +136,7 @@ impl HostOptions {
             admin_token_file: self.admin_token_file.or(other.admin_token_file),
             shutdown_delay: self.shutdown_delay.or(other.shutdown_delay),
             egress_allow: if self.egress_allow.is_empty() { other.egress_allow } else { self.egress_allow },
+            limits: self.limits.over(other.limits),
             aws: self.aws.over(other.aws),
             terraform_plugin_dir: self.terraform_plugin_dir.or(other.terraform_plugin_dir),
             terraform_module_dir: self.terraform_module_dir.or(other.terraform_module_dir),
@@ -202,6 +206,7 @@ pub struct Configuration {
     pub shutdown_delay: Option<u64>,
     pub terraform_module_dir: Option<PathBuf>,
     pub egress_allow: egress::Ranges,
+    pub limits: LimitOptions,
     pub aws: AwsOptions,
 }
 
@@ -245,6 +250,7 @@ impl Configuration {
         let egress_allow = egress::Ranges::parse(&host.egress_allow).context("egressAllow")?;
         Ok(Configuration {
             egress_allow,
+            limits: host.limits,
             kubeconfig: kubeconfig.unwrap_or_else(|| data_dir.join("kubeconfig")),
             data_dir,
             listen,

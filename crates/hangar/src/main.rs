@@ -15,6 +15,7 @@ mod health;
 mod hosting;
 mod installing;
 mod kubeconfig;
+mod limits;
 mod logs;
 mod numbers;
 mod operator;

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clouds::aws::AwsOptions;
 use crate::configuration::{Audit, egress_range};
+use crate::limits::LimitOptions;
 use crate::numbers::Numbers;
 use crate::stores::{self, Wanted};
 use crate::{clouds, controlling, files, hosting, kubeconfig, logs, process, up};
@@ -99,6 +100,8 @@ pub struct ServeOptions {
     /// Addresses that control planes may have the server connect to beside public ones, as CIDR ranges; any number of times
     #[arg(long, value_name = "CIDR", env = "HANGAR_EGRESS_ALLOW", value_delimiter = ',', value_parser = egress_range)]
     egress_allow: Vec<String>,
+    #[command(flatten)]
+    limits: LimitOptions,
     /// AWS as the process that started this one has it, as JSON [default: none of it]
     #[arg(long, value_name = "JSON", hide = true, requires = "on_stdin", value_parser = aws_options)]
     aws_options: Option<AwsOptions>,
@@ -189,7 +192,7 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         data_key: data_key(&options, &data_dir)?,
         serving_authority: shown.authority.clone(),
         address,
-        limits: Default::default(),
+        limits: options.limits.requests(),
         egress: egress::Policy::new(egress::Ranges::parse(&options.egress_allow)?),
         admin_token: None,
         audit: up::audit_log(audit.as_ref())?,
@@ -249,7 +252,7 @@ impl FrontDoor {
             return Ok(FrontDoor::Relay(socket, hosting.into()));
         };
         let doors = Doors { domain: options.domain.clone(), hosting: hosting.into() };
-        let listening = listener::Options { doors, max_connections: up::MAX_CONNECTIONS };
+        let listening = listener::Options { doors, limits: options.limits.connections() };
         let listener = Listener::bind(options.listen, certificate.clone(), listening).await?;
         Ok(FrontDoor::Listener(Box::new(listener)))
     }

@@ -28,7 +28,6 @@ const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(3_653);
 /// Renewed at every start; a server that runs for longer than this is restarted for updates before.
 const SERVING_LIFETIME: Duration = DAY.saturating_mul(730);
 pub const ADMIN_LIFETIME: Duration = DAY.saturating_mul(365);
-pub const MAX_CONNECTIONS: usize = 100_000;
 
 pub fn run(options: UpOptions) -> anyhow::Result<()> {
     let configuration = Configuration::resolve(options)?;
@@ -51,7 +50,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let certificate = serving_certificate(&authority, &configuration.domain, configuration.listen.ip(), now)?;
     let options = listener::Options {
         doors: Doors { domain: configuration.domain.clone(), hosting: HOSTING.into() },
-        max_connections: MAX_CONNECTIONS,
+        limits: configuration.limits.connections(),
     };
     let socket = Listener::bind(configuration.listen, certificate, options).await?;
     let address = reachable(socket.local_addr()?);
@@ -61,7 +60,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
         data_key: data_key(&configuration.data_dir)?,
         serving_authority: authority.certificate_pem(),
         address,
-        limits: Default::default(),
+        limits: configuration.limits.requests(),
         egress: egress::Policy::new(configuration.egress_allow.clone()),
         admin_token: configuration.admin_token_file.as_deref().map(admin_token).transpose()?,
         audit: audit_log(configuration.audit.as_ref())?,

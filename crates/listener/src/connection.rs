@@ -2,20 +2,22 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
-use apiserver::{ApiServer, Body, Door};
-use http::header::CONNECTION;
-use http::{Request, Response, Uri};
-use hyper::body::Incoming;
+use apiserver::{ApiServer, Body, BoxError, Door};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONNECTION};
+use http::{Request, Response, StatusCode, Uri};
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use objects::{Reason, Status};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +26,9 @@ use tower::ServiceExt;
 
 use crate::doors::{Destination, Doors};
 use crate::gathering::Gathering;
+use crate::limits::{Active, Connections, Limits, Open};
 use crate::lingering::Lingering;
+use crate::progress::{Progress, Stalling, Streams};
 use crate::tls::{self, ServingCertificate, TlsError};
 use crate::unread::{self, Lent};
 
@@ -34,6 +38,10 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// After the last request has been told to end.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// For a client to hear that its connection is closed to make room for others.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(250);
+/// Connections that cannot be accepted are reported no more often than this.
+const ACCEPT_REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// Large enough that a list of megabytes is not sent in 64 KiB steps of acknowledgement.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
@@ -44,8 +52,7 @@ const HEADER_BYTES: u32 = 256 << 10;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub doors: Doors,
-    /// Connections beyond this wait to be accepted.
-    pub max_connections: usize,
+    pub limits: Limits,
 }
 
 #[derive(thiserror::Error, Debug)]
@@ -82,10 +89,11 @@ impl Listener {
     /// Serves until `stop`; then accepts nothing more, lets running requests end, and returns.
     pub async fn serve(self, server: ApiServer, stop: CancellationToken) {
         let connections = TaskTracker::new();
-        let places = Arc::new(Semaphore::new(self.options.max_connections));
+        let table = Connections::new(self.options.limits);
+        let mut reported = None;
         loop {
-            let place = tokio::select! {
-                place = places.clone().acquire_owned() => place,
+            tokio::select! {
+                () = table.room() => {}
                 () = stop.cancelled() => break,
             };
             let accepted = tokio::select! {
@@ -96,22 +104,25 @@ impl Listener {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors, most likely: wait for some to come free.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    if reported.is_none_or(|at: Instant| at.elapsed() > ACCEPT_REPORT_INTERVAL) {
+                        reported = Some(Instant::now());
+                        tracing::warn!(%error, "failed to accept a connection");
+                    }
+                    table.out_of_files();
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
             };
+            let Some(open) = table.admit(remote.ip()) else { continue };
             let connection = Connection {
                 acceptor: self.acceptor.clone(),
                 options: self.options.clone(),
                 server: server.clone(),
                 stop: stop.clone(),
                 remote,
+                open: Arc::new(open),
             };
-            connections.spawn(async move {
-                connection.run(stream).await;
-                drop(place);
-            });
+            connections.spawn(connection.run(stream));
         }
         drop(self.socket);
         connections.close();
@@ -127,14 +138,21 @@ struct Connection {
     server: ApiServer,
     stop: CancellationToken,
     remote: SocketAddr,
+    open: Arc<Open>,
 }
 
 impl Connection {
     async fn run(self, stream: TcpStream) {
         // Watch events are small and must not wait for more of them.
         let _ = stream.set_nodelay(true);
+        let stall = self.options.limits.stall_timeout;
+        let stream = Stalling::new(stream, stall);
         let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, self.acceptor.accept(stream));
-        let stream = match handshake.await {
+        let handshake = tokio::select! {
+            handshake = handshake => handshake,
+            () = self.open.closed() => return,
+        };
+        let stream = match handshake {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return tracing::debug!(remote = %self.remote, %error, "handshake failed"),
             Err(_) => return tracing::debug!(remote = %self.remote, "handshake timed out"),
@@ -142,7 +160,7 @@ impl Connection {
         let peer = Arc::new(Peer::of(&stream, self.remote));
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let stream = Gathering::new(Lingering::new(stream, peer.cut.clone()), http2);
-        let mut builder = auto::Builder::new(TokioExecutor::new());
+        let mut builder = auto::Builder::new(Streams::new(stall));
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
         builder
             .http2()
@@ -153,19 +171,59 @@ impl Connection {
             .max_header_list_size(HEADER_BYTES)
             .max_send_buf_size(STREAM_WINDOW as usize)
             .keep_alive_interval(Duration::from_secs(30));
-        let (server, options) = (self.server, self.options);
-        let service = service_fn(move |request| {
-            let (server, options, peer) = (server.clone(), options.clone(), peer.clone());
-            async move { Ok::<_, Infallible>(answer(server, &options.doors, &peer, request).await) }
-        });
+        let (server, options, open) = (self.server, self.options, self.open);
+        let deadline = Instant::now() + options.limits.first_request_timeout;
+        let service = {
+            let open = open.clone();
+            service_fn(move |request| {
+                let (server, options, peer, open) =
+                    (server.clone(), options.clone(), peer.clone(), open.clone());
+                async move {
+                    let active = open.begin();
+                    let has_credentials = peer.has_credentials(&request);
+                    let response = answer(server, &options.doors, &peer, request).await;
+                    if has_credentials && tells_of_a_user(response.status()) {
+                        open.authenticated();
+                    }
+                    Ok::<_, Infallible>(response.map(|body| Counted {
+                        body,
+                        progress: Progress::current(),
+                        _active: active,
+                    }))
+                }
+            })
+        };
         let mut connection =
             std::pin::pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+        let first_request = async {
+            tokio::time::sleep_until(deadline.into()).await;
+            if open.has_asked() {
+                std::future::pending::<()>().await;
+            }
+        };
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = self.stop.cancelled() => {
                 // What has begun is finished, nothing new is begun.
                 connection.as_mut().graceful_shutdown();
                 connection.await
+            }
+            () = first_request => {
+                return tracing::debug!(remote = %self.remote, "no request in time");
+            }
+            () = open.closed() => {
+                if !open.has_asked() {
+                    return;
+                }
+                connection.as_mut().graceful_shutdown();
+                // A request that came in at this moment is finished.
+                loop {
+                    match tokio::time::timeout(CLOSE_TIMEOUT, connection.as_mut()).await {
+                        Ok(ended) => break ended,
+                        Err(_) if open.is_idle() => return,
+                        Err(_) => {}
+                    }
+                }
             }
         };
         if let Err(error) = ended {
@@ -184,7 +242,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn of(stream: &TlsStream<TcpStream>, remote: SocketAddr) -> Self {
+    fn of<S>(stream: &TlsStream<S>, remote: SocketAddr) -> Self {
         let (_, session) = stream.get_ref();
         let certificates = session.peer_certificates().unwrap_or_default();
         Peer {
@@ -193,6 +251,52 @@ impl Peer {
             remote,
             cut: Arc::default(),
         }
+    }
+
+    fn has_credentials<B>(&self, request: &Request<B>) -> bool {
+        !self.certificates.is_empty() || request.headers().contains_key(AUTHORIZATION)
+    }
+}
+
+/// Returns true if a request with credentials got an answer that only those with valid ones get. Invalid credentials
+/// are answered with 401, and what comes before authentication with other codes.
+fn tells_of_a_user(status: StatusCode) -> bool {
+    status.is_success() || matches!(status, StatusCode::FORBIDDEN | StatusCode::SWITCHING_PROTOCOLS)
+}
+
+/// A body whose connection is not idle until it has been sent.
+struct Counted {
+    body: Body,
+    progress: Option<Arc<Progress>>,
+    _active: Active,
+}
+
+impl hyper::body::Body for Counted {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        let Some(progress) = &this.progress else { return Pin::new(&mut this.body).poll_frame(cx) };
+        progress.asked();
+        let polled = Pin::new(&mut this.body).poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && let Some(data) = frame.data_ref()
+        {
+            progress.given(data.len());
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

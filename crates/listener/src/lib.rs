@@ -13,11 +13,14 @@
 mod connection;
 pub mod doors;
 mod gathering;
+mod limits;
 mod lingering;
+mod progress;
 pub mod relay;
 mod tls;
 mod unread;
 
 pub use connection::{ListenError, Listener, Options};
 pub use doors::Doors;
+pub use limits::Limits;
 pub use tls::{ServingCertificate, TlsError};

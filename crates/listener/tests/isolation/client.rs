@@ -67,7 +67,8 @@ pub struct Network {
 }
 
 impl Network {
-    async fn connect(
+    /// A connection after the handshake, with no request yet.
+    pub async fn connect(
         &self,
         server_name: Option<&str>,
         credential: &Credential,

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
 mod client;
+mod connections;
 mod rights;
 mod world;
 

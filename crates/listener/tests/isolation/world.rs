@@ -10,7 +10,7 @@ use auth::pki::{Authority, Issued};
 use auth::tokens::Reference;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use listener::{Doors, Listener, Options, ServingCertificate};
+use listener::{Doors, Limits, Listener, Options, ServingCertificate};
 use rustls::RootCertStore;
 use serde_json::{Value, json};
 use store::embedded::Embedded;
@@ -56,6 +56,11 @@ impl World {
     }
 
     async fn open() -> World {
+        World::with_limits(Limits::new(1_000)).await
+    }
+
+    /// With no control plane yet.
+    pub async fn with_limits(limits: Limits) -> World {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(Embedded::open(dir.path(), store::embedded::Options::default()).unwrap());
         let now = jiff::Timestamp::now();
@@ -64,7 +69,7 @@ impl World {
         let shown = serving.issue_server(&names, &[[127, 0, 0, 1].into()], now, HOUR).unwrap();
         let certificate = ServingCertificate::from_pem(&shown.certificate, shown.key.expose()).unwrap();
         let doors = Doors { domain: DOMAIN.to_owned(), hosting: "host".into() };
-        let options = Options { doors, max_connections: 1_000 };
+        let options = Options { doors, limits };
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = Listener::bind(any, Arc::new(certificate), options).await.unwrap();
         let address = listener.local_addr().unwrap();

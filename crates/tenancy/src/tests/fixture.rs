@@ -45,7 +45,7 @@ async fn open(directory: &Path) -> (Arc<dyn Store>, Arc<Engine>, CancellationTok
     let issued = authority.issue_server(&names, &[[127, 0, 0, 1].into()], now, hour).unwrap();
     let certificate = ServingCertificate::from_pem(&issued.certificate, issued.key.expose()).unwrap();
     let doors = Doors { domain: settings().domain, hosting: "host".into() };
-    let options = listener::Options { doors, max_connections: 1_000 };
+    let options = listener::Options { doors, limits: listener::Limits::new(1_000) };
     let socket = Listener::bind(([127, 0, 0, 1], 0).into(), Arc::new(certificate), options).await.unwrap();
     let config =
         Config::new("host", rand::random(), authority.certificate_pem(), socket.local_addr().unwrap());
