@@ -239,6 +239,8 @@ pub fn store_status(error: StoreError) -> Status {
         }
         // Whoever held the lease is about to end; nobody is to hear of a fault.
         StoreError::Fenced => Status::new(objects::Reason::ServiceUnavailable, error.to_string()),
+        // Told in the log once for each object.
+        StoreError::Damaged { .. } => Status::internal(error),
         other => {
             tracing::error!(error = %other, "the store failed");
             Status::internal(other)

@@ -9,8 +9,8 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    Program, Session, adopt, aws, config, create, ctx, delete, import, init, kubeconfig, list, logs, machine,
-    moving, plan, revoke, tf, version, whole,
+    Program, Session, adopt, aws, check, config, create, ctx, delete, import, init, kubeconfig, list, logs,
+    machine, moving, plan, revoke, tf, version, whole,
 };
 use crate::configuration::UpOptions;
 use crate::kubeconfig::Files;
@@ -63,6 +63,8 @@ enum HangarCommand {
     Status(machine::Where),
     /// Stop what `init` or `up` started on this machine
     Stop(machine::Where),
+    /// Check the embedded stores of a data directory for damage, while the server is stopped
+    Check(check::Check),
     /// Create a control plane and switch to its context
     Create {
         #[command(flatten)]
@@ -182,6 +184,7 @@ enum Command {
     Init(init::Init, Box<init::Extras>),
     Status(machine::Where),
     Stop(machine::Where),
+    Check(check::Check),
     Create(create::Create, create::Extras),
     Adopt(adopt::Adopt, adopt::Extras),
     Delete(delete::Delete, create::Waiting),
@@ -210,6 +213,7 @@ impl From<HangarCommand> for Command {
             HangarCommand::Init { init, extras } => Command::Init(init, extras),
             HangarCommand::Status(place) => Command::Status(place),
             HangarCommand::Stop(place) => Command::Stop(place),
+            HangarCommand::Check(check) => Command::Check(check),
             HangarCommand::Create { create, extras } => Command::Create(create, extras),
             HangarCommand::Adopt { adopt, extras } => Command::Adopt(adopt, extras),
             HangarCommand::Delete { delete, waiting } => Command::Delete(delete, waiting),
@@ -318,6 +322,7 @@ fn execute(program: Program, globals: Globals, command: Command) -> anyhow::Resu
         Command::Operator(command) => {
             return crate::operator::run(*command, globals.kubeconfig.as_deref(), globals.verbosity);
         }
+        Command::Check(check) => return check::run(check),
         Command::Plan(plan) => return plan::run(*plan, globals.kubeconfig.as_deref()),
         Command::Aws(command) => return aws::run(command, globals.kubeconfig.as_deref()),
         Command::Import(import::Import::Terraform(import)) => {
@@ -345,6 +350,7 @@ async fn perform(session: &Session, command: Command) -> anyhow::Result<()> {
         Command::Up(_)
         | Command::Serve(_)
         | Command::Operator(_)
+        | Command::Check(_)
         | Command::Plan(_)
         | Command::Aws(_)
         | Command::Export(_)

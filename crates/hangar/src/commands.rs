@@ -5,6 +5,7 @@
 
 pub mod adopt;
 pub mod aws;
+pub mod check;
 pub mod config;
 pub mod create;
 pub mod ctx;

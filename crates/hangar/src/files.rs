@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -13,11 +13,19 @@ pub fn private_dir(path: &Path) -> anyhow::Result<()> {
     made.with_context(|| format!("cannot create directory {}", path.display()))
 }
 
-/// Replaces a file in one step, so that a reader never sees half of it.
+/// Replaces a file in one step, so that a reader never sees half of it. One that is as it should be stays: a server on a full
+/// or read-only disk needs no room for what it has already.
 pub fn write_private(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
+    if is_private(path) && fs::read(path).is_ok_and(|there| there == contents) {
+        return Ok(());
+    }
     let mut replacement = Replacement::begin(path)?;
     replacement.file().write_all(contents).with_context(|| format!("cannot write {}", path.display()))?;
     replacement.finish()
+}
+
+fn is_private(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o077 == 0)
 }
 
 /// A file that is written beside another and then takes its place; dropped before that, it is gone.
@@ -79,5 +87,28 @@ pub fn read_or_create(
             Ok(contents)
         }
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn what_is_there_already_is_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("keys/file");
+        write_private(&path, b"one").unwrap();
+        let number = || fs::metadata(&path).unwrap().ino();
+        let (first, mode) = (number(), || fs::metadata(&path).unwrap().permissions().mode() & 0o777);
+        write_private(&path, b"one").unwrap();
+        assert_eq!((number(), mode()), (first, 0o600));
+        write_private(&path, b"two").unwrap();
+        assert_ne!(number(), first);
+        // One that others can read is made anew.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        write_private(&path, b"two").unwrap();
+        assert_eq!((fs::read(&path).unwrap(), mode()), (b"two".to_vec(), 0o600));
     }
 }

@@ -83,6 +83,15 @@ pub fn controllers_ended(ended: Result<Result<(), FleetError>, tokio::task::Join
     }
 }
 
+/// Makes a limit of the size of files (`ulimit -f`, `LimitFSIZE=`) an error of the write that meets it, where the signal
+/// of the kernel would end the process.
+pub fn file_size_limit_is_an_error() -> anyhow::Result<()> {
+    // The handler stays for as long as the process runs, whoever listens.
+    signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))
+        .map(drop)
+        .context("cannot wait for signals")
+}
+
 /// Requests to end, from when this was made: whoever is told that a server is up may stop it at once.
 pub struct Interrupts {
     terminate: Signal,
@@ -104,5 +113,38 @@ impl Interrupts {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::Command;
+
+    use super::*;
+
+    const FILE: &str = "PROCESS_TEST_FILE";
+
+    #[test]
+    fn a_limit_of_the_size_of_files_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let status = Command::new("sh")
+            .args(["-c", "ulimit -f 16; exec \"$@\"", "sh"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "process::tests::in_a_child_with_small_files", "--ignored"])
+            .env(FILE, directory.path().join("file"))
+            .status()
+            .unwrap();
+        assert!(status.success(), "{status}");
+    }
+
+    #[tokio::test]
+    #[ignore = "run by a_limit_of_the_size_of_files_is_an_error, in a process of its own"]
+    async fn in_a_child_with_small_files() {
+        let Some(path) = std::env::var_os(FILE) else { return };
+        file_size_limit_is_an_error().unwrap();
+        let mut file = std::fs::File::create(path).unwrap();
+        let error = (0..1_000).find_map(|_| file.write_all(&[0; 1_000]).err()).unwrap();
+        assert_eq!(error.kind(), std::io::ErrorKind::FileTooLarge);
     }
 }

@@ -163,6 +163,7 @@ fn limit_memory(bytes: u64) -> anyhow::Result<()> {
 }
 
 async fn serve(options: ServeOptions) -> anyhow::Result<()> {
+    process::file_size_limit_is_an_error()?;
     if let Some(why) = objects::names::dns1123_subdomain(&options.domain).first() {
         bail!("--domain {:?} is not a domain: {why}", options.domain);
     }

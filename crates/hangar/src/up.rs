@@ -38,6 +38,7 @@ pub fn run(options: UpOptions) -> anyhow::Result<()> {
 
 async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let began = Instant::now();
+    process::file_size_limit_is_an_error()?;
     files::private_dir(&configuration.data_dir)?;
     let _held = machine::hold(&configuration.data_dir).await?;
     let numbers = Numbers::default();

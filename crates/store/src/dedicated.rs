@@ -53,6 +53,8 @@ impl Default for Options {
             each: embedded::Options {
                 cache_bytes: 8 << 20,
                 event_bytes: 4 << 20,
+                // There may be thousands.
+                reserve_bytes: 0,
                 ..embedded::Options::default()
             },
             rest_after: Duration::from_secs(60),

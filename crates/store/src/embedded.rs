@@ -2,18 +2,25 @@
 //!
 //! SQLite keeps the pages (why: docs/decisions/0002-embedded-engine.md). What is asked of it is little: ordered
 //! tables, snapshots, and a commit that is durable. The rest is here, and reads in this order: [`schema`] (what is
-//! stored), [`snapshot`] (how it is read), [`batch`] and [`tenants`] (how it is changed), [`writer`] (how changes of
+//! stored), [`snapshot`], [`past`] and [`lines`] (how it is read, and found to be whole), [`batch`] and [`tenants`] (how it is changed), [`writer`] (how changes of
 //! many become one commit), [`chores`] (what is done later), [`housekeeping`] (what is done from time to time).
 //!
 //! Memory does not grow with tenants: none of them is known here between two calls.
 
 mod batch;
+mod check;
 mod chores;
 mod fault;
+mod fork;
+mod head;
 mod housekeeping;
+mod lines;
 pub(crate) mod lock;
 mod log;
+mod loss;
+mod past;
 mod readers;
+mod reserve;
 mod schema;
 mod snapshot;
 mod store;
@@ -21,6 +28,8 @@ mod templates;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod trouble;
+mod upgrade;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -33,8 +42,11 @@ use crate::Fence;
 use crate::codec;
 use crate::fanout::{Hub, Relay};
 use crate::{Retention, TenantId};
+use trouble::Trouble;
 
+pub use check::{Finding, MAX_FINDINGS, Report, check};
 pub(crate) use fault::store_error;
+pub use loss::accept_loss;
 pub(crate) use schema::corrupt_or_unreadable;
 pub(crate) use snapshot::row_limit;
 
@@ -51,6 +63,8 @@ pub struct Options {
     pub compaction_interval: Duration,
     /// How often an idle watch hears how far it is.
     pub progress_interval: Duration,
+    /// Room on the disk that is kept, so that something can be deleted when it is full. 0 is none.
+    pub reserve_bytes: u64,
 }
 
 impl Default for Options {
@@ -61,6 +75,7 @@ impl Default for Options {
             retention: Retention { age: Duration::from_secs(600), bytes: 256 << 20 },
             compaction_interval: Duration::from_secs(30),
             progress_interval: Duration::from_secs(10),
+            reserve_bytes: 8 << 20,
         }
     }
 }
@@ -73,6 +88,12 @@ pub enum OpenError {
     InUse { directory: PathBuf, pid: Option<u32> },
     #[error("the database {} is damaged: {why}", file.display())]
     Corrupt { file: PathBuf, why: String },
+    #[error(
+        "the database {} lacks {lost} changes that were acknowledged: restore a backup, or go on without them after \
+         `hangar check --data-dir DIR --accept-loss` (docs/integrity.md)",
+        file.display()
+    )]
+    Lost { file: PathBuf, lost: u64 },
     #[error("the database {} has layout {found}, and this version knows {known}", file.display())]
     Version { file: PathBuf, found: i64, known: i64 },
     #[error("the database {} cannot be opened: {why}", file.display())]
@@ -88,6 +109,11 @@ pub(crate) fn is_in(directory: &Path) -> bool {
     directory.join(schema::FILE).exists()
 }
 
+/// Whether there is a store in a directory, or was one whose database is gone.
+pub fn was_in(directory: &Path) -> bool {
+    is_in(directory) || directory.join(head::FILE).exists()
+}
+
 /// A store in a directory of this machine.
 #[derive(Clone)]
 pub struct Embedded {
@@ -95,6 +121,7 @@ pub struct Embedded {
     log: Arc<log::DiskLog>,
     writer: writer::Writer,
     hub: Arc<Hub>,
+    trouble: Arc<Trouble>,
     /// What all changes made through this handle depend on.
     fence: Option<Arc<Fence>>,
     life: Arc<Life>,
@@ -148,12 +175,29 @@ impl Embedded {
         let lock = lock::take(directory)?;
         let unusable = |why: String| OpenError::Database { file: directory.join(schema::FILE), why };
         // The writer's cache stays warm; a reader's is of use only until the next commit.
-        let connection = schema::open_writer(directory, options.cache_bytes / 2)?;
-        let readers = readers::Readers::new(directory.to_owned(), options.cache_bytes / 2);
+        let access = schema::Access::of(directory);
+        let writable = access == schema::Access::Write;
+        let (connection, head) = if writable {
+            let connection = schema::open_writer(directory, options.cache_bytes / 2)?;
+            let head = loss::check(directory, &connection)?;
+            (connection, head)
+        } else {
+            let connection = schema::open_unwritable(directory, access, options.cache_bytes / 2)?;
+            let head = loss::check_unwritable(directory, &connection)?;
+            (connection, head)
+        };
+        let head_file = head.file();
+        let readers = readers::Readers::new(directory.to_owned(), access, options.cache_bytes / 2);
         let hub = Hub::with_relay(options.event_bytes, relay);
         let (housekeeper, receive) = housekeeping::channel();
+        let trouble = Arc::<Trouble>::default();
+        let reserve = reserve::Reserve::open(directory, options.reserve_bytes);
         let (writer, writing) = writer::start(writer::Setup {
             connection,
+            writable,
+            head,
+            reserve,
+            trouble: trouble.clone(),
             hub: hub.clone(),
             housekeeper: housekeeper.clone(),
             retention: options.retention,
@@ -162,6 +206,8 @@ impl Embedded {
         .map_err(|error| unusable(error.to_string()))?;
         let schedule = housekeeping::Schedule {
             directory: directory.to_owned(),
+            head: head_file,
+            trouble: trouble.clone(),
             readers: readers.clone(),
             progress: options.progress_interval,
             compaction: options.compaction_interval,
@@ -172,7 +218,7 @@ impl Embedded {
         let log = Arc::new(log::DiskLog::new(readers.clone()));
         let running = Mutex::new(Some(Running { threads: [writing, keeping], lock }));
         let life = Arc::new(Life { writer: writer.clone(), hub: hub.clone(), running });
-        Ok(Embedded { readers, log, writer, hub, fence: None, life })
+        Ok(Embedded { readers, log, writer, hub, trouble, fence: None, life })
     }
 
     /// The fan-out behind the watches, for what it can tell of its load.

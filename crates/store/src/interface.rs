@@ -215,6 +215,10 @@ pub enum StoreError {
     /// The fence of this handle stands no more; nothing was written, and nothing ever will be through it.
     #[error("the lease that this is written under has been taken by another")]
     Fenced,
+    /// What is stored has been altered by something else than the engine: the answer would be wrong. `key` is the
+    /// entry, where one can be named; all others can still be read.
+    #[error("{} is damaged: {why}", stored_object(key.as_deref()))]
+    Damaged { key: Option<Box<Key>>, why: String },
     #[error("the export is damaged: {0}")]
     BadExport(String),
     /// More at once than the engine takes, now and later; nothing was written.
@@ -226,6 +230,17 @@ pub enum StoreError {
     Unavailable(String),
     #[error("the store failed: {0}")]
     Failed(String),
+}
+
+/// How an error names an entry.
+fn stored_object(key: Option<&Key>) -> String {
+    match key {
+        None => "the database".into(),
+        Some(Key { kind, namespace, name }) if namespace.is_empty() => format!("the stored {kind} {name:?}"),
+        Some(Key { kind, namespace, name }) => {
+            format!("the stored {kind} {:?}", format!("{namespace}/{name}"))
+        }
+    }
 }
 
 impl StoreError {
@@ -367,6 +382,12 @@ pub trait Store: Send + Sync + 'static {
     /// Changes through the handle wait for writes to the fence's tenant and those wait for them, so that a tenant of
     /// its own for each fence is best.
     fn fenced(&self, fence: Fence) -> Arc<dyn Store>;
+
+    /// What does not work although the store answers, such as writing while the disk is full. For `/readyz`; the engine
+    /// itself logs when it begins and when it ends.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 
     /// Stops the engine, for all handles: pending writes are finished, watches end with [`WatchError::Closed`].
     async fn close(&self);

@@ -6,12 +6,13 @@
 //! [`embedded`] is the engine of one machine, [`dedicated`] many of it, one for each tenant; [`cached`] answers reads of engines elsewhere from memory; [`late`] is a store
 //! that is away at first, and [`claimed`] one behind the fence of another store. What every
 //! engine needs is beside them: [`fanout`] (watches),
-//! [`codec`] (keys as bytes), [`export`] (a tenant as a file), and `conformance` (what every engine must pass; a
+//! [`codec`] (keys as bytes), [`checksum`] (of records), [`export`] (a tenant as a file), and `conformance` (what every engine must pass; a
 //! feature).
 //!
 //! Not here: objects. This crate moves bytes and knows nothing of Kubernetes.
 
 pub mod cached;
+pub mod checksum;
 mod claim;
 pub mod codec;
 #[cfg(any(test, feature = "conformance"))]

@@ -1,13 +1,14 @@
 //! The store as seen from above: how long each operation takes, and how often it fails. Whatever engine it is.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use objects::CompactString;
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
@@ -69,6 +70,25 @@ pub struct Operations {
     series: [Series; NAMES.len()],
     /// Transactions whose expectations did not hold: retried above, and no fault of the store.
     conflicts: AtomicU64,
+    /// The stores of the process: few, and named in its configuration.
+    stores: Mutex<Vec<Named>>,
+}
+
+struct Named {
+    name: String,
+    store: Weak<dyn Store>,
+    outage: Arc<Outage>,
+}
+
+impl fmt::Debug for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// What does not work of a store although it answers.
+fn trouble(store: &dyn Store, outage: &Outage) -> Option<String> {
+    store.trouble().or_else(|| outage.damage())
 }
 
 impl Operations {
@@ -77,7 +97,12 @@ impl Operations {
         series.duration.observe(began.elapsed());
         match result {
             Err(StoreError::Conflict { .. }) => _ = self.conflicts.fetch_add(1, Ordering::Relaxed),
-            Err(StoreError::Unavailable(_) | StoreError::Failed(_) | StoreError::BadExport(_)) => {
+            Err(
+                StoreError::Unavailable(_)
+                | StoreError::Failed(_)
+                | StoreError::Damaged { .. }
+                | StoreError::BadExport(_),
+            ) => {
                 series.failures.fetch_add(1, Ordering::Relaxed);
             }
             // Asking for what is not there, or not any more, is an answer.
@@ -101,6 +126,13 @@ impl Collector for Operations {
         for (name, series) in used() {
             count_of(&mut metric, &[("operation", *name)], series.failures.load(Ordering::Relaxed))?;
         }
+        let help = "Whether a store is well: 0 while nothing can be written, and after damage was met";
+        let mut metric = encoder.encode_descriptor("hangar_store_healthy", help, None, MetricType::Gauge)?;
+        for Named { name, store, outage } in &*self.stores.lock() {
+            let Some(store) = store.upgrade() else { continue };
+            let healthy = i64::from(trouble(&*store, outage).is_none());
+            metric.encode_family(&[("store", name.as_str())])?.encode_gauge(&healthy)?;
+        }
         let help = "Transactions not committed because an object was not as expected";
         let metric = encoder.encode_descriptor("hangar_store_conflicts", help, None, MetricType::Counter)?;
         super::count(metric, &self.conflicts.load(Ordering::Relaxed))
@@ -118,7 +150,10 @@ pub struct Measured {
 impl Measured {
     /// `name` is what the store is called.
     pub fn new(name: &str, inner: Arc<dyn Store>, operations: Arc<Operations>) -> Self {
-        Measured { inner, operations, outage: Arc::new(Outage::of(name)) }
+        let outage = Arc::new(Outage::of(name));
+        let named = Named { name: name.to_owned(), store: Arc::downgrade(&inner), outage: outage.clone() };
+        operations.stores.lock().push(named);
+        Measured { inner, operations, outage }
     }
 }
 
@@ -128,7 +163,10 @@ macro_rules! measured {
         let began = Instant::now();
         let result = $call.await;
         $self.operations.done(Operation::$operation, began, &result);
-        $self.outage.heard(Operation::$operation.writes(), &result);
+        // What the engine knows of itself it logs by itself, once; deletions on a full disk are no end of it.
+        if !matches!(&result, Err(StoreError::Unavailable(_))) || $self.inner.trouble().is_none() {
+            $self.outage.heard(Operation::$operation.writes(), &result);
+        }
         result
     }};
 }
@@ -248,6 +286,10 @@ impl Store for Measured {
     fn fenced(&self, fence: Fence) -> Arc<dyn Store> {
         let (operations, outage) = (self.operations.clone(), self.outage.clone());
         Arc::new(Measured { inner: self.inner.fenced(fence), operations, outage })
+    }
+
+    fn trouble(&self) -> Option<String> {
+        trouble(&*self.inner, &self.outage)
     }
 
     async fn close(&self) {

@@ -94,7 +94,7 @@ fn health(engine: &Engine, head: &Head, parts: &[&str]) -> Answer {
     let failed = |check: &str| match check {
         _ if endpoint != "readyz" => false,
         "shutdown" => engine.is_retiring(),
-        "store" => engine.pulse.is_gone(),
+        "store" => engine.pulse.is_gone() || engine.store.trouble().is_some(),
         _ => false,
     };
     if let [_, check] = parts {

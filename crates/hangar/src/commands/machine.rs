@@ -48,11 +48,20 @@ pub async fn hold(data_dir: &Path) -> anyhow::Result<Option<File>> {
     let path = data_dir.join(LOCK);
     let failed = || format!("cannot write {}", path.display());
     let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = opened.with_context(failed)?;
+    let mut file = match opened {
+        // Reads can still be served. Without a file nobody else can write there either.
+        Err(error) if error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {
+            File::open(&path).with_context(failed)?
+        }
+        opened => opened.with_context(failed)?,
+    };
     for _ in 0..TRIES {
         if fs4::FileExt::try_lock(&file).is_ok() {
-            file.set_len(0).with_context(failed)?;
-            writeln!(file, "{}", std::process::id()).with_context(failed)?;
+            // On a full or read-only disk `status` and `stop` do not know the process; that is no reason not to serve.
+            let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+            if let Err(error) = written {
+                tracing::warn!(%error, path = %path.display(), "the process id could not be written");
+            }
             return Ok(Some(file));
         }
         tokio::time::sleep(PAUSE).await;

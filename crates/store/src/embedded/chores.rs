@@ -5,8 +5,9 @@ use rusqlite::{Connection, params};
 use super::batch::Batch;
 use super::codec::{self, Bounds, integer, number};
 use super::fault::Fault;
-use super::snapshot::{self, Stored};
-use crate::{Retention, Scope, TenantId};
+use super::snapshot::{self, Base, Stored, TenantRow};
+use super::{fork, past};
+use crate::{Retention, Revision, Scope, TenantId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Chore {
@@ -65,41 +66,28 @@ pub(super) fn shrink_step(connection: &Connection) -> rusqlite::Result<bool> {
 impl Batch<'_> {
     /// Copies a little of what a fork still reads from its base; true when nothing is left.
     pub(super) fn copy_step(&mut self, fork: TenantId, rows: usize) -> Result<bool, Fault> {
+        self.flush_tenants()?;
         // Deleted meanwhile, or copied before a fork of it was made.
         let Some(row) = snapshot::tenant(self.connection, fork)? else { return Ok(true) };
         let Some(base) = row.base.clone() else { return Ok(true) };
         let bounds = Bounds::of(&Scope::All)?.after(&base.after);
-        let source = snapshot::TenantRow {
-            id: base.tenant,
-            // As if the base had moved on, for the query that reads the past.
-            revision: crate::Revision(u64::MAX),
-            oldest: base.revision,
-            base: None,
-        };
-        let page = snapshot::range(self.connection, &source, &bounds, base.revision, rows)?;
-        let mut after = base.after;
+        let source = fork::source(self.connection, &base)?;
+        let touched = fork::touched(self.connection, &row, &base)?;
+        let page = past::range(self.connection, &source, &bounds, base.revision, rows)?;
+        let mut after = base.after.clone();
         let done = page.len() < rows;
         for entry in page {
             after = codec::encode(&entry.key)?;
-            let touched = self
-                .connection
-                .prepare_cached(
-                    "SELECT 1 FROM current WHERE tenant = ?1 AND key = ?2
-                     UNION ALL SELECT 1 FROM history WHERE tenant = ?1 AND key = ?2",
-                )?
-                .exists(params![integer(fork.0), after])?;
-            if !touched {
+            if !touched.contains(&after) && !fork::is_own(self.connection, &row, &after)? {
                 let stored = Stored { created: entry.created, modified: entry.modified, value: entry.value };
                 self.put_common(fork, &after, &stored, false)?;
             }
         }
         self.reload(fork)?;
-        let mut update = self.connection.prepare_cached(if done {
-            "UPDATE tenant SET base_tenant = NULL, base_revision = NULL, base_after = ?2 WHERE id = ?1"
-        } else {
-            "UPDATE tenant SET base_after = ?2 WHERE id = ?1"
-        })?;
-        update.execute(params![integer(fork.0), if done { Vec::new() } else { after }])?;
+        // With the revision that the batch has written just now.
+        let Some(row) = snapshot::tenant(self.connection, fork)? else { return Ok(true) };
+        let base = (!done).then_some(Base { after, ..base });
+        self.store_tenant(&TenantRow { base, ..row })?;
         Ok(done)
     }
 
@@ -184,14 +172,14 @@ impl Batch<'_> {
         }
         let Some(last) = last else { return Ok(true) };
         self.connection.prepare_cached("DELETE FROM log WHERE position <= ?1")?.execute([last])?;
-        self.connection
-            .prepare_cached("UPDATE counter SET value = ?1 WHERE name = 'compacted'")?
-            .execute([last])?;
+        snapshot::set_counter(self.connection, "compacted", number(last))?;
         for (tenant, revision) in oldest {
-            self.connection
-                .prepare_cached("UPDATE tenant SET oldest = max(oldest, ?2) WHERE id = ?1")?
-                .execute([tenant, revision])?;
-            self.reload(TenantId(number(tenant)))?;
+            let tenant = TenantId(number(tenant));
+            self.reload(tenant)?;
+            if let Some(row) = snapshot::tenant_row(self.connection, tenant)? {
+                let oldest = row.oldest.max(Revision(number(revision)));
+                self.store_tenant(&TenantRow { oldest, ..row })?;
+            }
         }
         Ok(dropped < lines.len() || lines.len() < rows)
     }

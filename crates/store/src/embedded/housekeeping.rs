@@ -1,6 +1,7 @@
 //! One thread for what happens from time to time: checkpoints, compaction, the beat of progress deliveries, and
 //! giving back memory after a busy time.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +12,7 @@ use rusqlite::Connection;
 
 use super::readers::Readers;
 use super::schema;
+use super::trouble::Trouble;
 use super::writer::{Command, Writer};
 use crate::Retention;
 use crate::fanout::Hub;
@@ -53,6 +55,9 @@ impl Housekeeper {
 
 pub(super) struct Schedule {
     pub directory: PathBuf,
+    /// Where the end of the log is written down.
+    pub head: Option<Arc<File>>,
+    pub trouble: Arc<Trouble>,
     pub readers: Arc<Readers>,
     pub progress: Duration,
     pub compaction: Duration,
@@ -98,6 +103,9 @@ pub(super) fn start(
                 if reads.is_over(schedule.readers.reads()) {
                     schedule.readers.rest();
                 }
+                if schedule.trouble.why().is_some() {
+                    writer.try_send(Command::Probe);
+                }
                 if writes.is_over(written.load(Ordering::Relaxed)) {
                     writer.try_send(Command::Rest);
                 }
@@ -134,6 +142,10 @@ fn checkpoint(schedule: &Schedule, connection: &mut Option<Connection>, log_page
         *connection = schema::open_checkpointer(&schedule.directory).ok();
     }
     let Some(open) = connection else { return };
+    // Before the log begins anew: what the head says is on the disk by then.
+    if let Some(Err(error)) = schedule.head.as_ref().map(|head| head.sync_data()) {
+        tracing::debug!(%error, "the end of the log could not be written down");
+    }
     // Passive: neither readers nor the writer wait for it.
     let pages = open.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));
     match pages {

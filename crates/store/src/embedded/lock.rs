@@ -14,13 +14,14 @@ const FILE: &str = "lock";
 pub(crate) fn take(directory: &Path) -> Result<DirectoryLock, OpenError> {
     let failed = |source| OpenError::Directory { directory: directory.to_owned(), source };
     std::fs::create_dir_all(directory).map_err(failed)?;
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(directory.join(FILE))
-        .map_err(failed)?;
+    let path = directory.join(FILE);
+    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut file = match opened {
+        // Whoever opened the store before left the file, and it can be locked.
+        Err(error) if error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => File::open(&path),
+        opened => opened,
+    }
+    .map_err(failed)?;
     match fs4::FileExt::try_lock(&file) {
         Ok(()) => {}
         Err(fs4::TryLockError::WouldBlock) => {

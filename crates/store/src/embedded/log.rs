@@ -1,13 +1,16 @@
 //! The log on disk, as watches read it.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use super::codec::Bounds;
 use super::fault::store_error;
+use super::lines::{self, LogRow};
 use super::readers::Readers;
-use super::snapshot::{self, LogRow};
+use super::snapshot;
 use super::tenants::readable;
 use crate::fanout::{Chunk, Cursor, Kinds, Log};
 use crate::{Position, Revision, Scope, StoreError, TenantId};
@@ -37,7 +40,7 @@ fn events(
             return Ok((events, index));
         }
         if wanted(row) {
-            let event = snapshot::event(connection, row).map_err(store_error)?;
+            let event = lines::event(connection, row).map_err(store_error)?;
             bytes += event.value.len() + event.previous.as_ref().map_or(0, |previous| previous.len());
             events.push(event);
         }
@@ -59,15 +62,10 @@ impl Log for DiskLog {
                 let tenant =
                     snapshot::tenant(connection, tenant).map_err(store_error)?.ok_or(StoreError::NoTenant)?;
                 readable(&tenant, after.revision)?;
-                let rows = snapshot::tenant_log(
-                    connection,
-                    tenant.id,
-                    &bounds,
-                    (after.revision, after.position),
-                    LINES,
-                )
-                .map_err(store_error)?;
-                let (events, used) = events(connection, &rows, |_| true)?;
+                let from = (after.revision, after.position);
+                let rows = lines::tenant_log(connection, &tenant, from, LINES).map_err(store_error)?;
+                let wanted = |row: &LogRow| bounds.from <= row.key && row.key < bounds.to;
+                let (events, used) = events(connection, &rows, wanted)?;
                 let caught_up = used == rows.len() && rows.len() < LINES;
                 let read = match rows.get(used.wrapping_sub(1)) {
                     Some(last) if !caught_up => Cursor { revision: last.revision, position: last.position },
@@ -90,11 +88,18 @@ impl Log for DiskLog {
                     let (asked, oldest) = (Revision(after.0), Revision(compacted));
                     return Err(StoreError::Compacted { asked, oldest });
                 }
-                let rows = snapshot::log_after(connection, after, LINES).map_err(store_error)?;
-                let kind = |row: &LogRow| row.key.split(|byte| *byte == 0).next().map(<[u8]>::to_vec);
+                let rows = lines::log_after(connection, after, LINES).map_err(store_error)?;
+                let mut living = HashMap::new();
+                for row in &rows {
+                    if let Entry::Vacant(place) = living.entry(row.tenant) {
+                        place
+                            .insert(snapshot::tenant(connection, row.tenant).map_err(store_error)?.is_some());
+                    }
+                }
                 let wanted = |row: &LogRow| {
-                    kind(row)
-                        .is_some_and(|kind| std::str::from_utf8(&kind).is_ok_and(|kind| kinds.contains(kind)))
+                    let kind = row.key.split(|byte| *byte == 0).next().unwrap_or_default();
+                    living.get(&row.tenant) == Some(&true)
+                        && std::str::from_utf8(kind).is_ok_and(|kind| kinds.contains(kind))
                 };
                 let (events, used) = events(connection, &rows, wanted)?;
                 let caught_up = used == rows.len() && rows.len() < LINES;

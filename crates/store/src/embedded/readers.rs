@@ -18,6 +18,7 @@ const LONG_READS: usize = 5;
 
 pub(super) struct Readers {
     directory: PathBuf,
+    access: schema::Access,
     cache_bytes_each: u64,
     /// The one used last is used next: its cache is the warmest.
     idle: Mutex<Vec<Connection>>,
@@ -28,9 +29,10 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    pub(super) fn new(directory: PathBuf, cache_bytes: u64) -> Arc<Readers> {
+    pub(super) fn new(directory: PathBuf, access: schema::Access, cache_bytes: u64) -> Arc<Readers> {
         Arc::new(Readers {
             directory,
+            access,
             cache_bytes_each: cache_bytes / CONNECTIONS as u64,
             idle: Mutex::new(Vec::new()),
             reads: AtomicU64::new(0),
@@ -68,9 +70,8 @@ impl Readers {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let connection = match self.idle.lock().pop() {
             Some(connection) => connection,
-            None => {
-                schema::open_reader(&self.directory, self.cache_bytes_each).map_err(fault::store_error)?
-            }
+            None => schema::open_reader(&self.directory, self.access, self.cache_bytes_each)
+                .map_err(fault::store_error)?,
         };
         let begin = |sql| connection.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
         begin("BEGIN").map_err(fault::store_error)?;

@@ -6,19 +6,36 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::OpenError;
+use super::{OpenError, upgrade};
 
 pub(super) const FILE: &str = "hangar.db";
 
 /// Marks the file as ours (`hngr`), and the layout as this one.
 const APPLICATION: i64 = 0x686e_6772;
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// What makes a database of version 1 one of this version.
 const FROM_1: &str = "
 ALTER TABLE current ADD COLUMN template INTEGER;
 CREATE TABLE template (id INTEGER PRIMARY KEY, key BLOB NOT NULL, value BLOB NOT NULL);
 CREATE INDEX template_by_key ON template (key);
+";
+
+/// The same for version 2, except for the checksums themselves (`upgrade`).
+const FROM_2: &str = "
+ALTER TABLE counter ADD COLUMN sum INTEGER;
+ALTER TABLE tenant ADD COLUMN sum INTEGER;
+ALTER TABLE directory ADD COLUMN sum INTEGER;
+ALTER TABLE tally ADD COLUMN sum INTEGER;
+ALTER TABLE current ADD COLUMN sum INTEGER;
+ALTER TABLE history ADD COLUMN sum INTEGER;
+ALTER TABLE log ADD COLUMN line INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE log ADD COLUMN lines INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE log ADD COLUMN sum INTEGER;
+ALTER TABLE log ADD COLUMN value_sum INTEGER;
+CREATE INDEX current_keys ON current (tenant, key);
+CREATE INDEX directory_names ON directory (name);
+INSERT INTO counter (name, value) VALUES ('without_sum', 1);
 ";
 
 /// A database of an earlier version whose pages cannot be given back is written anew when it is opened, if it is not larger.
@@ -32,9 +49,15 @@ const PAGE: i64 = 8192;
 /// exactly one place: in `current` until a change supersedes it, then in the log line of that change. The log is
 /// written at its end only, so that a superseded value costs its own bytes and not a page. All that a tenant has now
 /// lies together, so that whatever is done to it is done to a range.
+///
+/// `sum` is the record's checksum (`crate::checksum`). Whether a record is missing is told by a second table that lists it:
+/// an index beside `current` and `directory` (queries name the one they mean; a table's own tree has the name
+/// `sqlite_autoindex_TABLE_1`), the log beside `history`, and the numbering of revisions and lines in
+/// the log itself. Why so: docs/decisions/0010-integrity.md.
 const TABLES: &str = "
-CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-INSERT INTO counter VALUES ('position', 0), ('compacted', 0), ('tenant', 0), ('history_bytes', 0);
+CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL, sum INTEGER) WITHOUT ROWID;
+INSERT INTO counter (name, value) VALUES
+    ('position', 0), ('compacted', 0), ('tenant', 0), ('history_bytes', 0), ('without_sum', 1);
 
 -- Rewritten with every write of a tenant: small on purpose.
 -- state: 0 lives, 1 is being imported, 2 is being removed.
@@ -46,7 +69,8 @@ CREATE TABLE tenant (
     oldest INTEGER NOT NULL,
     base_tenant INTEGER,
     base_revision INTEGER,
-    base_after BLOB
+    base_after BLOB,
+    sum INTEGER
 );
 -- What is left to do is found after a restart without looking at every tenant.
 CREATE INDEX tenant_unfinished ON tenant (id) WHERE state <> 0 OR base_tenant IS NOT NULL;
@@ -54,14 +78,17 @@ CREATE INDEX tenant_unfinished ON tenant (id) WHERE state <> 0 OR base_tenant IS
 CREATE TABLE directory (
     name TEXT PRIMARY KEY,
     id INTEGER NOT NULL UNIQUE,
+    sum INTEGER,
     record BLOB NOT NULL
 ) WITHOUT ROWID;
+CREATE INDEX directory_names ON directory (name);
 
 CREATE TABLE tally (
     tenant INTEGER NOT NULL,
     kind TEXT NOT NULL,
     entries INTEGER NOT NULL,
     bytes INTEGER NOT NULL,
+    sum INTEGER,
     PRIMARY KEY (tenant, kind)
 ) WITHOUT ROWID;
 
@@ -70,11 +97,15 @@ CREATE TABLE current (
     key BLOB NOT NULL,
     created INTEGER NOT NULL,
     modified INTEGER NOT NULL,
-    value BLOB NOT NULL,
+    -- Of the whole value.
+    sum INTEGER,
     -- The value is what differs from this one.
     template INTEGER,
+    value BLOB NOT NULL,
     PRIMARY KEY (tenant, key)
 ) WITHOUT ROWID;
+-- Which keys there are, once more.
+CREATE INDEX current_keys ON current (tenant, key);
 
 -- Values that are nearly the same in every tenant.
 CREATE TABLE template (id INTEGER PRIMARY KEY, key BLOB NOT NULL, value BLOB NOT NULL);
@@ -88,11 +119,12 @@ CREATE TABLE history (
     superseded INTEGER NOT NULL,
     created INTEGER NOT NULL,
     position INTEGER NOT NULL,
+    sum INTEGER,
     PRIMARY KEY (tenant, key, modified)
 ) WITHOUT ROWID;
 
 -- change: 0 created, 1 updated, 2 deleted. previous, value: the value this change superseded, and the revision that
--- wrote it.
+-- wrote it. line, lines: which of how many changes of its revision it is, from 1; 0 where that was not written.
 CREATE TABLE log (
     position INTEGER PRIMARY KEY,
     tenant INTEGER NOT NULL,
@@ -103,6 +135,11 @@ CREATE TABLE log (
     previous INTEGER,
     time INTEGER NOT NULL,
     bytes INTEGER NOT NULL,
+    line INTEGER NOT NULL,
+    lines INTEGER NOT NULL,
+    -- Of all but the value, so that lines are judged without reading values; and of the value.
+    sum INTEGER,
+    value_sum INTEGER,
     value BLOB
 );
 CREATE INDEX log_by_tenant ON log (tenant, revision);
@@ -115,6 +152,58 @@ pub(crate) fn corrupt_or_unreadable(file: PathBuf, error: rusqlite::Error) -> Op
         }
         _ => OpenError::Database { file, why: error.to_string() },
     }
+}
+
+/// What can be done with the files of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Write,
+    /// They are on a read-only file system, and the log has something that the database has not.
+    Read,
+    /// The same, and the database is all there is.
+    ReadFile,
+}
+
+impl Access {
+    pub(super) fn of(directory: &Path) -> Access {
+        let opened = std::fs::OpenOptions::new().write(true).open(directory.join(FILE));
+        match opened {
+            Err(error) if error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {
+                let log = std::fs::metadata(directory.join(format!("{FILE}-wal")));
+                if log.map_or(0, |log| log.len()) == 0 { Access::ReadFile } else { Access::Read }
+            }
+            _ => Access::Write,
+        }
+    }
+}
+
+/// Opens a database that nothing can be written to. Whatever is tried all the same fails with SQLite's error for that.
+pub(super) fn open_unwritable(
+    directory: &Path,
+    access: Access,
+    cache_bytes: u64,
+) -> Result<Connection, OpenError> {
+    let file = directory.join(FILE);
+    let open = || -> rusqlite::Result<(Connection, i64, bool)> {
+        let connection = open_reader(directory, access, cache_bytes)?;
+        let version = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let ready = version == VERSION
+            && connection.query_row(
+                "SELECT value = 0 FROM counter WHERE name = 'without_sum'",
+                [],
+                |row| row.get(0),
+            )?;
+        Ok((connection, version, ready))
+    };
+    let (connection, found, ready) = open().map_err(|error| corrupt_or_unreadable(file.clone(), error))?;
+    if found != VERSION {
+        return Err(OpenError::Version { file, found, known: VERSION });
+    }
+    if !ready {
+        let why = "its checksums are not complete, and it cannot be written".into();
+        return Err(OpenError::Database { file, why });
+    }
+    Ok(connection)
 }
 
 /// Opens the database for writing, and makes it when there is none.
@@ -140,13 +229,17 @@ pub(super) fn open_writer(directory: &Path, cache_bytes: u64) -> Result<Connecti
             ))?;
             return Ok((connection, APPLICATION, VERSION));
         }
-        if found == (APPLICATION, 1) {
-            connection.execute_batch(&format!("BEGIN; {FROM_1} PRAGMA user_version = {VERSION}; COMMIT;"))?;
-            return Ok((connection, APPLICATION, VERSION));
+        for (version, upgrade) in [(1, FROM_1), (2, FROM_2)] {
+            if found.0 == APPLICATION && number("user_version")? == version {
+                let next = version + 1;
+                connection
+                    .execute_batch(&format!("BEGIN; {upgrade} PRAGMA user_version = {next}; COMMIT;"))?;
+            }
         }
+        let found = (found.0, number("user_version")?);
         Ok((connection, found.0, found.1))
     };
-    let (connection, application, version) =
+    let (mut connection, application, version) =
         open().map_err(|error| corrupt_or_unreadable(file.clone(), error))?;
     if application != APPLICATION {
         return Err(OpenError::Corrupt { file, why: "it is a database of another program".into() });
@@ -154,8 +247,8 @@ pub(super) fn open_writer(directory: &Path, cache_bytes: u64) -> Result<Connecti
     if version != VERSION {
         return Err(OpenError::Version { file, found: version, known: VERSION });
     }
-    let rewritten = make_shrinkable(&connection);
-    rewritten.map_err(|error| corrupt_or_unreadable(file.clone(), error))?;
+    let ready = upgrade::add_checksums(&mut connection).and_then(|()| make_shrinkable(&connection));
+    ready.map_err(|error| corrupt_or_unreadable(file.clone(), error))?;
     Ok(connection)
 }
 
@@ -182,9 +275,22 @@ fn make_shrinkable(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Opens one more connection to a database that [`open_writer`] has opened before.
-pub(super) fn open_reader(directory: &Path, cache_bytes: u64) -> rusqlite::Result<Connection> {
+pub(super) fn open_reader(
+    directory: &Path,
+    access: Access,
+    cache_bytes: u64,
+) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(directory.join(FILE), flags)?;
+    let file = directory.join(FILE);
+    let connection = match access {
+        Access::ReadFile => {
+            // Without the files beside it, which cannot be made.
+            let path = file.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+            let address = format!("file:{path}?immutable=1");
+            Connection::open_with_flags(address, flags | OpenFlags::SQLITE_OPEN_URI)?
+        }
+        Access::Write | Access::Read => Connection::open_with_flags(file, flags)?,
+    };
     tune(&connection, cache_bytes)?;
     Ok(connection)
 }
@@ -202,6 +308,8 @@ fn tune(connection: &Connection, cache_bytes: u64) -> rusqlite::Result<()> {
     let kibibytes = i64::try_from(cache_bytes >> 10).unwrap_or(i64::MAX).max(256);
     connection.pragma_update(None, "cache_size", -kibibytes)?;
     connection.pragma_update(None, "temp_store", "memory")?;
+    // Pages of no sense are found when they are read.
+    connection.pragma_update(None, "cell_size_check", true)?;
     connection.busy_timeout(Duration::from_secs(5))?;
     // Plans do not depend on what is bound; else every new limit would have its statement prepared anew.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

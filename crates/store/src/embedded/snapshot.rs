@@ -1,18 +1,23 @@
 //! Reads. Each takes a connection that is inside a transaction, so that all of one answer is of one moment.
-
-use std::sync::Arc;
+//!
+//! Every record is held against its checksum, and every "there is none" and every end of a range against a second
+//! table that would know better. So damage of the file is an error and never an answer.
 
 use bytes::Bytes;
+use compact_str::CompactString;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::codec::{self, Bounds, integer, number};
-use super::templates;
-use crate::{Change, Entry, Event, Key, Position, Revision, Tenant, TenantId};
+use super::fault::{damaged, damaged_entry, is_damage, of_entry};
+use super::{fork, past, templates};
+use crate::checksum::{self, Record};
+use crate::{Entry, Key, Revision, Tenant, TenantId};
 
-/// What the engine knows of a tenant that lives.
+/// What the engine knows of a tenant.
 #[derive(Clone, Debug)]
 pub(super) struct TenantRow {
     pub id: TenantId,
+    pub state: i64,
     pub revision: Revision,
     /// The oldest revision that can still be read, and watched from.
     pub oldest: Revision,
@@ -27,6 +32,25 @@ pub(super) struct Base {
     pub after: Vec<u8>,
 }
 
+impl TenantRow {
+    pub(super) fn new(id: TenantId, state: i64, revision: Revision, oldest: Revision) -> TenantRow {
+        TenantRow { id, state, revision, oldest, base: None }
+    }
+
+    pub(super) fn sum(&self) -> i64 {
+        let base = self.base.as_ref();
+        let numbers = [
+            self.id.0,
+            self.state.cast_unsigned(),
+            self.revision.0,
+            self.oldest.0,
+            base.map_or(0, |base| base.tenant.0 + 1),
+            base.map_or(0, |base| base.revision.0),
+        ];
+        checksum::signed(Record::Tenant, &numbers, base.map_or(&[], |base| &base.after), &[])
+    }
+}
+
 /// A value with its revisions, wherever it stands.
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
@@ -36,36 +60,43 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    fn from_row(row: &Row<'_>) -> rusqlite::Result<Stored> {
-        Ok(Stored { created: revision(row, 0)?, modified: revision(row, 1)?, value: unpacked(row, 2)? })
-    }
-
     pub(super) fn into_entry(self, key: Key) -> Entry {
         Entry { key, created: self.created, modified: self.modified, value: self.value }
     }
+
+    pub(super) fn sum(&self, tenant: TenantId, key: &[u8]) -> i64 {
+        checksum::signed(Record::Value, &[tenant.0, self.created.0, self.modified.0], key, &self.value)
+    }
 }
 
-/// A value of `current`, and of which template it is: for [`unpacked`].
-macro_rules! current_value {
+/// The columns of `current` that [`current_row`] reads.
+macro_rules! current_columns {
     () => {
-        "value, CASE WHEN template IS NULL THEN NULL ELSE (SELECT value FROM template WHERE id = current.template) END"
+        "created, modified, sum, value,
+         CASE WHEN template IS NULL THEN NULL ELSE (SELECT value FROM template WHERE id = current.template) END"
     };
 }
+pub(super) use current_columns;
 
-/// A value that the log has: those are whole.
-macro_rules! past_value {
-    () => {
-        "log.value, NULL"
+/// A row of `current`, held against its checksum.
+pub(super) fn current_row(row: &Row<'_>, tenant: TenantId, key: &[u8]) -> rusqlite::Result<Stored> {
+    let read = || {
+        let template = row.get_ref(4)?.as_blob_or_null()?;
+        let value = templates::unpack(template, row.get_ref(3)?.as_blob()?)?;
+        let stored = Stored { created: revision(row, 0)?, modified: revision(row, 1)?, value };
+        if row.get::<_, Option<i64>>(2)? != Some(stored.sum(tenant, key)) {
+            return Err(damaged(WRONG_SUM));
+        }
+        Ok(stored)
     };
+    read().map_err(|error| of_entry(error, key))
 }
 
-/// The value in a column and its template in the next.
-fn unpacked(row: &Row<'_>, column: usize) -> rusqlite::Result<Bytes> {
-    let template = row.get_ref(column + 1)?.as_blob_or_null()?;
-    templates::unpack(template, row.get_ref(column)?.as_blob()?)
-}
+pub(super) const WRONG_SUM: &str = "it does not fit its checksum";
+pub(super) const MISSING: &str = "it is listed and not there";
+pub(super) const UNLISTED: &str = "it is there and not listed";
 
-fn revision(row: &Row<'_>, column: usize) -> rusqlite::Result<Revision> {
+pub(super) fn revision(row: &Row<'_>, column: usize) -> rusqlite::Result<Revision> {
     Ok(Revision(number(row.get(column)?)))
 }
 
@@ -95,10 +126,35 @@ pub(super) fn first_after(
         .optional()
 }
 
+/// A tenant that lives.
 pub(super) fn tenant(connection: &Connection, id: TenantId) -> rusqlite::Result<Option<TenantRow>> {
+    let row = tenant_row(connection, id)?.filter(|row| row.state == LIVES);
+    if row.is_none()
+        && let Some(entered) = directory_by_id(connection, id)?
+    {
+        return Err(damaged(&format!("the tenant {} of the directory is not there", entered.name)));
+    }
+    Ok(row)
+}
+
+/// A tenant in any state.
+pub(super) fn tenant_row(connection: &Connection, id: TenantId) -> rusqlite::Result<Option<TenantRow>> {
+    match unchecked_tenant_row(connection, id)? {
+        Some((row, sum)) if sum != Some(row.sum()) => {
+            Err(damaged(&format!("tenant {id} does not fit its checksum")))
+        }
+        row => Ok(row.map(|(row, _)| row)),
+    }
+}
+
+/// The row with the checksum beside it.
+pub(super) fn unchecked_tenant_row(
+    connection: &Connection,
+    id: TenantId,
+) -> rusqlite::Result<Option<(TenantRow, Option<i64>)>> {
     connection
         .prepare_cached(
-            "SELECT revision, oldest, base_tenant, base_revision, base_after FROM tenant WHERE id = ?1 AND state = 0",
+            "SELECT revision, oldest, base_tenant, base_revision, base_after, state, sum FROM tenant WHERE id = ?1",
         )?
         .query_row([integer(id.0)], |row| {
             let base = match row.get::<_, Option<i64>>(2)? {
@@ -109,21 +165,39 @@ pub(super) fn tenant(connection: &Connection, id: TenantId) -> rusqlite::Result<
                     after: row.get::<_, Option<Vec<u8>>>(4)?.unwrap_or_default(),
                 }),
             };
-            Ok(TenantRow { id, revision: revision(row, 0)?, oldest: revision(row, 1)?, base })
+            let (revision, oldest) = (revision(row, 0)?, revision(row, 1)?);
+            Ok((TenantRow { id, state: row.get(5)?, revision, oldest, base }, row.get(6)?))
         })
         .optional()
 }
 
 pub(super) fn tenant_named(connection: &Connection, name: &str) -> rusqlite::Result<Option<Tenant>> {
-    connection
-        .prepare_cached("SELECT name, id, record FROM directory WHERE name = ?1")?
+    let found = connection
+        .prepare_cached("SELECT name, id, sum, record FROM directory INDEXED BY sqlite_autoindex_directory_1 WHERE name = ?1")?
         .query_row([name], directory_row)
-        .optional()
+        .optional()?;
+    let listed = || {
+        connection
+            .prepare_cached("SELECT 1 FROM directory INDEXED BY directory_names WHERE name = ?1")?
+            .exists([name])
+    };
+    if found.is_none() && listed()? {
+        return Err(damaged(&format!("the tenant {name} is listed and not in the directory")));
+    }
+    Ok(found)
 }
 
 pub(super) fn tenant_by_id(connection: &Connection, id: TenantId) -> rusqlite::Result<Option<Tenant>> {
+    let found = directory_by_id(connection, id)?;
+    if found.is_none() && tenant_row(connection, id)?.is_some_and(|row| row.state == LIVES) {
+        return Err(damaged(&format!("tenant {id} is not in the directory")));
+    }
+    Ok(found)
+}
+
+fn directory_by_id(connection: &Connection, id: TenantId) -> rusqlite::Result<Option<Tenant>> {
     connection
-        .prepare_cached("SELECT name, id, record FROM directory WHERE id = ?1")?
+        .prepare_cached("SELECT name, id, sum, record FROM directory WHERE id = ?1")?
         .query_row([integer(id.0)], directory_row)
         .optional()
 }
@@ -134,18 +208,39 @@ pub(super) fn tenants(
     limit: usize,
 ) -> rusqlite::Result<Vec<Tenant>> {
     // No name is empty, so all of them come after the empty one.
-    connection
-        .prepare_cached("SELECT name, id, record FROM directory WHERE name > ?1 ORDER BY name LIMIT ?2")?
-        .query_map(params![after.unwrap_or(""), row_limit(limit)], directory_row)?
-        .collect()
+    let after = after.unwrap_or("");
+    let tenants: Vec<Tenant> = connection
+        .prepare_cached(
+            "SELECT name, id, sum, record FROM directory INDEXED BY sqlite_autoindex_directory_1 WHERE name > ?1 ORDER BY name LIMIT ?2",
+        )?
+        .query_map(params![after, row_limit(limit)], directory_row)?
+        .collect::<Result<_, _>>()?;
+    let last = tenants.last().filter(|_| tenants.len() == limit).map(|tenant| tenant.name.as_str());
+    let listed: i64 = connection
+        .prepare_cached(
+            "SELECT count(*) FROM directory INDEXED BY directory_names WHERE name > ?1 AND (?2 IS NULL OR name <= ?2)",
+        )?
+        .query_row(params![after, last], |row| row.get(0))?;
+    if number(listed) != tenants.len() as u64 || !tenants.is_sorted_by(|a, b| a.name < b.name) {
+        return Err(damaged("the directory of tenants does not have the names that are listed"));
+    }
+    Ok(tenants)
 }
 
 fn directory_row(row: &Row<'_>) -> rusqlite::Result<Tenant> {
-    Ok(Tenant {
+    let tenant = Tenant {
         name: row.get_ref(0)?.as_str()?.into(),
         id: TenantId(number(row.get(1)?)),
-        record: Bytes::copy_from_slice(row.get_ref(2)?.as_blob()?),
-    })
+        record: Bytes::copy_from_slice(row.get_ref(3)?.as_blob()?),
+    };
+    if row.get::<_, Option<i64>>(2)? != Some(directory_sum(&tenant.name, tenant.id, &tenant.record)) {
+        return Err(damaged(&format!("the tenant {} does not fit its checksum", tenant.name)));
+    }
+    Ok(tenant)
+}
+
+pub(super) fn directory_sum(name: &str, id: TenantId, record: &[u8]) -> i64 {
+    checksum::signed(Record::Directory, &[id.0], name.as_bytes(), record)
 }
 
 /// SQLite's way to say "no limit" is a negative one.
@@ -155,9 +250,32 @@ pub(crate) fn row_limit(limit: usize) -> i64 {
 
 pub(super) fn counter(connection: &Connection, name: &str) -> rusqlite::Result<u64> {
     let value = connection
-        .prepare_cached("SELECT value FROM counter WHERE name = ?1")?
-        .query_row([name], |row| row.get(0))?;
-    Ok(number(value))
+        .prepare_cached("SELECT value, sum FROM counter WHERE name = ?1")?
+        .query_row([name], |row| Ok((number(row.get(0)?), row.get::<_, Option<i64>>(1)?)))
+        .optional()?;
+    match value {
+        Some((value, sum)) if sum == Some(counter_sum(name, value)) => Ok(value),
+        _ => Err(damaged(&format!("the counter {name} does not fit its checksum"))),
+    }
+}
+
+fn counter_sum(name: &str, value: u64) -> i64 {
+    checksum::signed(Record::Counter, &[value], name.as_bytes(), &[])
+}
+
+pub(super) fn set_counter(connection: &Connection, name: &str, value: u64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE counter SET value = ?2, sum = ?3 WHERE name = ?1")?
+        .execute(params![name, integer(value), counter_sum(name, value)])?;
+    Ok(())
+}
+
+/// The same for a counter that may not be there yet.
+pub(super) fn put_counter(connection: &Connection, name: &str, value: u64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT OR IGNORE INTO counter (name, value) VALUES (?1, 0)")?
+        .execute([name])?;
+    set_counter(connection, name, value)
 }
 
 /// The value under a key now.
@@ -166,91 +284,45 @@ pub(super) fn get(
     tenant: &TenantRow,
     key: &[u8],
 ) -> rusqlite::Result<Option<Stored>> {
-    let own = connection
-        .prepare_cached(concat!(
-            "SELECT created, modified, ",
-            current_value!(),
-            " FROM current WHERE tenant = ?1 AND key = ?2"
-        ))?
-        .query_row(params![integer(tenant.id.0), key], Stored::from_row)
-        .optional()?;
     match &tenant.base {
-        Some(base) if own.is_none() && key > base.after.as_slice() => {
-            // A fork that ever touched a key has its own history of it.
-            let touched = connection
-                .prepare_cached("SELECT 1 FROM history WHERE tenant = ?1 AND key = ?2 LIMIT 1")?
-                .exists(params![integer(tenant.id.0), key])?;
-            if touched { Ok(None) } else { get_at(connection, base.tenant, key, base.revision) }
+        Some(base) if key > base.after.as_slice() => {
+            let bounds = Bounds { from: key.to_vec(), to: codec::next(key) };
+            let entry = fork::range(connection, tenant, base, &bounds, tenant.revision, 1)?.pop();
+            Ok(entry.map(|Entry { created, modified, value, .. }| Stored { created, modified, value }))
         }
-        _ => Ok(own),
+        _ => own(connection, tenant.id, key),
     }
 }
 
-/// The value under a key of a tenant that is no unfinished fork, as of a revision.
-fn get_at(
-    connection: &Connection,
-    tenant: TenantId,
-    key: &[u8],
-    at: Revision,
-) -> rusqlite::Result<Option<Stored>> {
+/// What a tenant itself has under a key now.
+pub(super) fn own(connection: &Connection, tenant: TenantId, key: &[u8]) -> rusqlite::Result<Option<Stored>> {
+    let read = || {
+        connection
+            .prepare_cached(concat!(
+                "SELECT ",
+                current_columns!(),
+                " FROM current INDEXED BY sqlite_autoindex_current_1 WHERE tenant = ?1 AND key = ?2"
+            ))?
+            .query_row(params![integer(tenant.0), key], |row| current_row(row, tenant, key))
+            .optional()
+    };
+    let found = read().map_err(|error| of_entry(error, key))?;
+    if found.is_none() && is_listed(connection, tenant, key).map_err(|error| of_entry(error, key))? {
+        return Err(damaged_entry(key, MISSING));
+    }
+    Ok(found)
+}
+
+pub(super) fn is_listed(connection: &Connection, tenant: TenantId, key: &[u8]) -> rusqlite::Result<bool> {
     connection
-        .prepare_cached(concat!(
-            "SELECT created, modified, ",
-            current_value!(),
-            " FROM current WHERE tenant = ?1 AND key = ?2 AND modified <= ?3
-             UNION ALL
-             SELECT history.created, modified, ",
-            past_value!(),
-            " FROM history CROSS JOIN log USING (position)
-             WHERE history.tenant = ?1 AND history.key = ?2 AND modified <= ?3 AND superseded > ?3"
-        ))?
-        .query_row(params![integer(tenant.0), key, integer(at.0)], Stored::from_row)
-        .optional()
+        .prepare_cached("SELECT 1 FROM current INDEXED BY current_keys WHERE tenant = ?1 AND key = ?2")?
+        .exists(params![integer(tenant.0), key])
 }
 
 const NOW: &str = concat!(
-    "SELECT created, modified, ",
-    current_value!(),
-    ", key FROM current WHERE tenant = ?1 AND key >= ?2 AND key < ?3
-    ORDER BY key LIMIT ?4"
-);
-
-macro_rules! as_of {
-    () => {
-        concat!(
-            "SELECT created, modified, ",
-            current_value!(),
-            ", key FROM current
-            WHERE tenant = ?1 AND key >= ?2 AND key < ?3 AND modified <= ?5
-            UNION ALL
-            SELECT past.created, modified, ",
-            past_value!(),
-            ", past.key FROM history AS past CROSS JOIN log USING (position)
-            WHERE past.tenant = ?1 AND past.key >= ?2 AND past.key < ?3 AND modified <= ?5 AND superseded > ?5 "
-        )
-    };
-}
-
-const AS_OF: &str = concat!(as_of!(), "ORDER BY key LIMIT ?4");
-
-/// As above, and what an unfinished fork has neither copied nor touched, from its base.
-const AS_OF_FORK: &str = concat!(
-    as_of!(),
-    "UNION ALL
-    SELECT created, modified, ",
-    current_value!(),
-    ", key FROM current
-    WHERE tenant = ?6 AND key >= ?8 AND key < ?3 AND modified <= ?7
-      AND NOT EXISTS (SELECT 1 FROM current AS own WHERE own.tenant = ?1 AND own.key = current.key)
-      AND NOT EXISTS (SELECT 1 FROM history AS own WHERE own.tenant = ?1 AND own.key = current.key)
-    UNION ALL
-    SELECT base.created, modified, ",
-    past_value!(),
-    ", base.key FROM history AS base CROSS JOIN log USING (position)
-    WHERE base.tenant = ?6 AND base.key >= ?8 AND base.key < ?3 AND modified <= ?7 AND superseded > ?7
-      AND NOT EXISTS (SELECT 1 FROM current AS own WHERE own.tenant = ?1 AND own.key = base.key)
-      AND NOT EXISTS (SELECT 1 FROM history AS own WHERE own.tenant = ?1 AND own.key = base.key)
-    ORDER BY key LIMIT ?4"
+    "SELECT ",
+    current_columns!(),
+    ", key FROM current INDEXED BY sqlite_autoindex_current_1 WHERE tenant = ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT ?4"
 );
 
 /// Entries in key order, as of `at`, at most `limit` (0 is no limit).
@@ -261,44 +333,136 @@ pub(super) fn range(
     at: Revision,
     limit: usize,
 ) -> rusqlite::Result<Vec<Entry>> {
-    let mut entries = Vec::new();
-    let mut take = |row: &Row<'_>| -> rusqlite::Result<()> {
-        let stored = Stored::from_row(row)?;
-        let key = codec::decode(row.get_ref(4)?.as_blob()?).ok_or(damaged("a key of no form"))?;
-        entries.push(stored.into_entry(key));
-        Ok(())
-    };
-    let id = integer(tenant.id.0);
-    let limit = row_limit(limit);
-    let mut statement;
-    let mut rows = match &tenant.base {
-        None if at >= tenant.revision => {
-            statement = connection.prepare_cached(NOW)?;
-            statement.query(params![id, bounds.from, bounds.to, limit])?
-        }
-        None => {
-            statement = connection.prepare_cached(AS_OF)?;
-            statement.query(params![id, bounds.from, bounds.to, limit, integer(at.0)])?
-        }
-        Some(base) => {
-            statement = connection.prepare_cached(AS_OF_FORK)?;
-            let base_from = bounds.from.clone().max(codec::next(&base.after));
-            statement.query(params![
-                id,
-                bounds.from,
-                bounds.to,
-                limit,
-                integer(at.0),
-                integer(base.tenant.0),
-                integer(base.revision.0),
-                base_from
-            ])?
-        }
-    };
-    while let Some(row) = rows.next()? {
-        take(row)?;
+    match &tenant.base {
+        None if at >= tenant.revision => now(connection, tenant.id, bounds, limit),
+        None => past::range(connection, tenant, bounds, at, limit),
+        Some(base) => fork::range(connection, tenant, base, bounds, at, limit),
     }
-    Ok(entries)
+}
+
+/// What a tenant itself has now.
+pub(super) fn now(
+    connection: &Connection,
+    tenant: TenantId,
+    bounds: &Bounds,
+    limit: usize,
+) -> rusqlite::Result<Vec<Entry>> {
+    let read = || {
+        let mut entries = Vec::new();
+        let mut order = Order::new(bounds);
+        let mut statement = connection.prepare_cached(NOW)?;
+        let mut rows =
+            statement.query(params![integer(tenant.0), bounds.from, bounds.to, row_limit(limit)])?;
+        while let Some(row) = rows.next()? {
+            let key = row.get_ref(5)?.as_blob()?;
+            let stored = current_row(row, tenant, key)?;
+            order.next(key)?;
+            entries.push(stored.into_entry(codec::decode(key).ok_or(damaged("a key of no form"))?));
+        }
+        let to = if limit != 0 && entries.len() >= limit { order.end() } else { bounds.to.clone() };
+        must_be_all(connection, tenant, &bounds.from, &to, entries.len())?;
+        Ok(entries)
+    };
+    read().map_err(|error| named(connection, tenant, bounds, error))
+}
+
+/// Keys of a range as they come: each is within the bounds and after the one before.
+pub(super) struct Order<'b> {
+    bounds: &'b Bounds,
+    last: Vec<u8>,
+    any: bool,
+}
+
+impl<'b> Order<'b> {
+    pub(super) fn new(bounds: &'b Bounds) -> Self {
+        Order { bounds, last: Vec::new(), any: false }
+    }
+
+    pub(super) fn next(&mut self, key: &[u8]) -> rusqlite::Result<()> {
+        let follows = !self.any || self.last.as_slice() < key;
+        if !follows || key < self.bounds.from.as_slice() || key >= self.bounds.to.as_slice() {
+            return Err(damaged_entry(key, "it is not where its key belongs"));
+        }
+        self.any = true;
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        Ok(())
+    }
+
+    /// The bound after the last key.
+    pub(super) fn end(&self) -> Vec<u8> {
+        codec::next(&self.last)
+    }
+}
+
+/// Holds the number of rows that were read against that of the keys that are listed.
+pub(super) fn must_be_all(
+    connection: &Connection,
+    tenant: TenantId,
+    from: &[u8],
+    to: &[u8],
+    read: usize,
+) -> rusqlite::Result<()> {
+    let listed = listed(connection, tenant, from, to)?;
+    if listed == read as u64 {
+        return Ok(());
+    }
+    Err(damaged(&format!("{listed} entries are listed and {read} are there")))
+}
+
+fn listed(connection: &Connection, tenant: TenantId, from: &[u8], to: &[u8]) -> rusqlite::Result<u64> {
+    let count = connection
+        .prepare_cached(
+            "SELECT count(*) FROM current INDEXED BY current_keys WHERE tenant = ?1 AND key >= ?2 AND key < ?3",
+        )?
+        .query_row(params![integer(tenant.0), from, to], |row| row.get(0))?;
+    Ok(number(count))
+}
+
+/// Damage in a range, with the first entry that it is damage of.
+pub(super) fn named(
+    connection: &Connection,
+    tenant: TenantId,
+    bounds: &Bounds,
+    error: rusqlite::Error,
+) -> rusqlite::Error {
+    if !is_damage(&error) {
+        return error;
+    }
+    first_damaged(connection, tenant, bounds).unwrap_or(error)
+}
+
+/// The first entry of a range that cannot be read, found by reading each one of those that are listed.
+fn first_damaged(connection: &Connection, tenant: TenantId, bounds: &Bounds) -> Option<rusqlite::Error> {
+    let mut statement = connection
+        .prepare_cached(
+            "SELECT key FROM current INDEXED BY current_keys
+             WHERE tenant = ?1 AND key >= ?2 AND key < ?3 ORDER BY key",
+        )
+        .ok()?;
+    let mut rows = statement.query(params![integer(tenant.0), bounds.from, bounds.to]).ok()?;
+    while let Ok(Some(row)) = rows.next() {
+        let key: Vec<u8> = row.get(0).ok()?;
+        if let Err(error) = own(connection, tenant, &key).map_err(|error| of_entry(error, &key)) {
+            return Some(error);
+        }
+    }
+    // All of those are well: one is there that is not listed.
+    let mut statement = connection
+        .prepare_cached(
+            "SELECT key FROM current INDEXED BY sqlite_autoindex_current_1 WHERE tenant = ?1 AND key >= ?2 AND key < ?3 ORDER BY key",
+        )
+        .ok()?;
+    let mut rows = statement.query(params![integer(tenant.0), bounds.from, bounds.to]).ok()?;
+    while let Ok(Some(row)) = rows.next() {
+        let key: Vec<u8> = row.get(0).ok()?;
+        match is_listed(connection, tenant, &key) {
+            Ok(true) => {}
+            Ok(false) => return Some(damaged_entry(&key, UNLISTED)),
+            Err(error) => return Some(of_entry(error, &key)),
+        }
+    }
+    None
 }
 
 /// How many entries there are now, by looking at each.
@@ -306,9 +470,12 @@ pub(super) fn count(connection: &Connection, tenant: &TenantRow, bounds: &Bounds
     if tenant.base.is_some() {
         return Ok(range(connection, tenant, bounds, tenant.revision, 0)?.len() as u64);
     }
-    let count = connection
-        .prepare_cached("SELECT count(*) FROM current WHERE tenant = ?1 AND key >= ?2 AND key < ?3")?
-        .query_row(params![integer(tenant.id.0), bounds.from, bounds.to], |row| row.get(0))?;
+    let count: i64 = connection
+        .prepare_cached("SELECT count(*) FROM current INDEXED BY sqlite_autoindex_current_1 WHERE tenant = ?1 AND key >= ?2 AND key < ?3")?
+        .query_row(params![integer(tenant.id.0), bounds.from, bounds.to], |row| row.get(0))
+        .map_err(|error| named(connection, tenant.id, bounds, error))?;
+    let all = must_be_all(connection, tenant.id, &bounds.from, &bounds.to, count.cast_unsigned() as usize);
+    all.map_err(|error| named(connection, tenant.id, bounds, error))?;
     Ok(number(count))
 }
 
@@ -318,125 +485,56 @@ pub(super) fn tally(
     tenant: TenantId,
     kind: Option<&str>,
 ) -> rusqlite::Result<(u64, u64)> {
-    let (entries, bytes) = connection
-        .prepare_cached(
-            "SELECT coalesce(sum(entries), 0), coalesce(sum(bytes), 0) FROM tally
-             WHERE tenant = ?1 AND (?2 IS NULL OR kind = ?2)",
-        )?
-        .query_row(params![integer(tenant.0), kind], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok((number(entries), number(bytes)))
-}
-
-/// One line of the log, without the values it points at.
-pub(super) struct LogRow {
-    pub position: Position,
-    pub tenant: TenantId,
-    pub revision: Revision,
-    pub key: Vec<u8>,
-    change: Change,
-    created: Revision,
-}
-
-impl LogRow {
-    fn from_row(row: &Row<'_>) -> rusqlite::Result<LogRow> {
-        Ok(LogRow {
-            position: Position(number(row.get(0)?)),
-            tenant: TenantId(number(row.get(1)?)),
-            revision: revision(row, 2)?,
-            key: row.get(3)?,
-            change: match row.get::<_, i64>(4)? {
-                0 => Change::Created,
-                1 => Change::Updated,
-                _ => Change::Deleted,
-            },
-            created: revision(row, 5)?,
-        })
+    let Some(kind) = kind else {
+        let all = tallies(connection, tenant)?;
+        return Ok(all.iter().fold((0, 0), |sum, (_, entries, bytes)| (sum.0 + entries, sum.1 + bytes)));
+    };
+    let own = own_tally(connection, tenant, kind)?;
+    if own.is_none()
+        && tenant_row(connection, tenant)?.is_some_and(|row| row.base.is_none())
+        && let Ok(bounds) = Bounds::of(&crate::Scope::Kind(kind.into()))
+        && listed(connection, tenant, &bounds.from, &bounds.to)? != 0
+    {
+        return Err(damaged(&format!("the count of {kind} is missing")));
     }
+    Ok(own.unwrap_or_default())
 }
 
-/// A tenant's changes of some keys after a point of its history.
-pub(super) fn tenant_log(
+/// All that a tenant has, by type.
+pub(super) fn tallies(
     connection: &Connection,
     tenant: TenantId,
-    bounds: &Bounds,
-    after: (Revision, Position),
-    limit: usize,
-) -> rusqlite::Result<Vec<LogRow>> {
+) -> rusqlite::Result<Vec<(CompactString, u64, u64)>> {
     connection
-        .prepare_cached(
-            "SELECT position, tenant, revision, key, change, created FROM log
-             WHERE tenant = ?1 AND revision >= ?2 AND (revision > ?2 OR position > ?3) AND key >= ?4 AND key < ?5
-             ORDER BY revision, position LIMIT ?6",
-        )?
-        .query_map(
-            params![integer(tenant.0), integer(after.0.0), integer(after.1.0), bounds.from, bounds.to, row_limit(limit)],
-            LogRow::from_row,
-        )?
+        .prepare_cached("SELECT kind, entries, bytes, sum FROM tally WHERE tenant = ?1 ORDER BY kind")?
+        .query_map([integer(tenant.0)], |row| {
+            let kind = row.get_ref(0)?.as_str()?;
+            let (entries, bytes) = tally_row(row, tenant, kind)?;
+            Ok((kind.into(), entries, bytes))
+        })?
         .collect()
 }
 
-/// All changes after a position, those of tenants that live.
-pub(super) fn log_after(
+/// The row of a type, if there is one.
+pub(super) fn own_tally(
     connection: &Connection,
-    after: Position,
-    limit: usize,
-) -> rusqlite::Result<Vec<LogRow>> {
+    tenant: TenantId,
+    kind: &str,
+) -> rusqlite::Result<Option<(u64, u64)>> {
     connection
-        .prepare_cached(
-            "SELECT position, tenant, log.revision, key, change, created FROM log
-             JOIN tenant ON tenant.id = log.tenant AND tenant.state = 0
-             WHERE position > ?1 ORDER BY position LIMIT ?2",
-        )?
-        .query_map(params![integer(after.0), row_limit(limit)], LogRow::from_row)?
-        .collect()
+        .prepare_cached("SELECT kind, entries, bytes, sum FROM tally WHERE tenant = ?1 AND kind = ?2")?
+        .query_row(params![integer(tenant.0), kind], |row| tally_row(row, tenant, kind))
+        .optional()
 }
 
-/// The event of a line of the log. What the log points at is kept as long as the log itself.
-pub(super) fn event(connection: &Connection, row: &LogRow) -> rusqlite::Result<Arc<Event>> {
-    let value = |row: &Row<'_>| Ok(Bytes::copy_from_slice(row.get_ref(0)?.as_blob()?));
-    let superseded = || {
-        connection
-            .prepare_cached("SELECT value FROM log WHERE position = ?1")?
-            .query_row([integer(row.position.0)], value)
-    };
-    let written = || {
-        connection
-            .prepare_cached(concat!(
-                "SELECT ",
-                current_value!(),
-                " FROM current WHERE tenant = ?1 AND key = ?2 AND modified = ?3
-                 UNION ALL
-                 SELECT ",
-                past_value!(),
-                " FROM history CROSS JOIN log USING (position)
-                 WHERE history.tenant = ?1 AND history.key = ?2 AND modified = ?3"
-            ))?
-            .query_row(params![integer(row.tenant.0), row.key, integer(row.revision.0)], |row| {
-                unpacked(row, 0)
-            })
-    };
-    let (value, previous) = match row.change {
-        Change::Created => (written()?, None),
-        Change::Updated => (written()?, Some(superseded()?)),
-        Change::Deleted => (superseded()?, None),
-    };
-    Ok(Arc::new(Event {
-        tenant: row.tenant,
-        key: codec::decode(&row.key).ok_or(damaged("a key of no form"))?,
-        change: row.change,
-        revision: row.revision,
-        created: row.created,
-        value,
-        previous,
-        position: row.position,
-        derived: Default::default(),
-    }))
+fn tally_row(row: &Row<'_>, tenant: TenantId, kind: &str) -> rusqlite::Result<(u64, u64)> {
+    let (entries, bytes) = (number(row.get(1)?), number(row.get(2)?));
+    if row.get::<_, Option<i64>>(3)? != Some(tally_sum(tenant, kind, entries, bytes)) {
+        return Err(damaged(&format!("the count of {kind} does not fit its checksum")));
+    }
+    Ok((entries, bytes))
 }
 
-pub(super) fn damaged(what: &str) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(
-        0,
-        rusqlite::types::Type::Blob,
-        format!("the database holds {what}").into(),
-    )
+pub(super) fn tally_sum(tenant: TenantId, kind: &str, entries: u64, bytes: u64) -> i64 {
+    checksum::signed(Record::Tally, &[tenant.0, entries, bytes], kind.as_bytes(), &[])
 }

@@ -330,6 +330,10 @@ impl Store for Embedded {
         Arc::new(Embedded { fence: Some(Arc::new(fence)), ..self.clone() })
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.trouble.why()
+    }
+
     async fn close(&self) {
         let running = self.life.running.lock().take();
         let Some(running) = running else { return };

@@ -9,7 +9,7 @@
 use bytes::Bytes;
 use rusqlite::{Connection, params};
 
-use super::snapshot::damaged;
+use super::fault::damaged;
 
 /// Templates of one key: as many versions of the program change what is in its value.
 const VERSIONS: usize = 16;
@@ -61,7 +61,7 @@ pub(super) fn unpack(template: Option<&[u8]>, bytes: &[u8]) -> rusqlite::Result<
     match template {
         None => Ok(Bytes::copy_from_slice(bytes)),
         Some(template) => {
-            patched(template, bytes).ok_or_else(|| damaged("a value that does not fit its template"))
+            patched(template, bytes).ok_or_else(|| damaged("its value does not fit its template"))
         }
     }
 }

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use rusqlite::params;
 
-use super::batch::Batch;
+use super::batch::{Batch, full};
 use super::chores::{self, Chore};
 use super::codec::{self, Bounds, integer};
 use super::fault::Fault;
-use super::snapshot::{self, DYING, IMPORTING, LIVES, Stored};
+use super::snapshot::{self, Base, DYING, IMPORTING, LIVES, Stored, TenantRow};
 use crate::{Entry, Key, Revision, Scope, StoreError, Tenant, TenantId};
 
 impl Batch<'_> {
@@ -32,13 +32,16 @@ impl Batch<'_> {
         let id = self.insert_tenant(LIVES, first, oldest)?;
         let tenant = self.enter(id, name, record)?;
         for (bytes, key, value) in keyed {
-            self.count(id, &key.kind, 1, (bytes.len() + value.len()) as i64);
+            self.count(id, &key.kind, 1, (bytes.len() + value.len()) as i64)?;
             self.put_common(id, &bytes, &Stored { created: first, modified: first, value }, true)?;
         }
         Ok(tenant)
     }
 
     fn must_be_free(&self, name: &str) -> Result<(), Fault> {
+        if self.full {
+            return Err(full());
+        }
         if name.is_empty() {
             return Err(StoreError::Failed("a tenant must have a name".into()).into());
         }
@@ -51,25 +54,35 @@ impl Batch<'_> {
     fn insert_tenant(&mut self, state: i64, revision: Revision, oldest: Revision) -> Result<TenantId, Fault> {
         self.counters.tenant += 1;
         let id = TenantId(self.counters.tenant);
+        let sum = TenantRow::new(id, state, revision, oldest).sum();
         self.connection
-            .prepare_cached("INSERT INTO tenant (id, state, revision, oldest) VALUES (?1,?2,?3,?4)")?
-            .execute(params![integer(id.0), state, integer(revision.0), integer(oldest.0)])?;
+            .prepare_cached("INSERT INTO tenant (id, state, revision, oldest, sum) VALUES (?1,?2,?3,?4,?5)")?
+            .execute(params![integer(id.0), state, integer(revision.0), integer(oldest.0), sum])?;
         Ok(id)
     }
 
     fn enter(&self, id: TenantId, name: &str, record: Bytes) -> Result<Tenant, Fault> {
         self.connection
-            .prepare_cached("INSERT INTO directory (name, id, record) VALUES (?1,?2,?3)")?
-            .execute(params![name, integer(id.0), record.as_ref()])?;
+            .prepare_cached("INSERT INTO directory (name, id, sum, record) VALUES (?1,?2,?3,?4)")?
+            .execute(params![
+                name,
+                integer(id.0),
+                snapshot::directory_sum(name, id, &record),
+                record.as_ref()
+            ])?;
         Ok(Tenant { id, name: name.into(), record })
     }
 
     pub(super) fn update_tenant(&mut self, tenant: TenantId, record: &Bytes) -> Result<(), Fault> {
-        let changed = self
-            .connection
-            .prepare_cached("UPDATE directory SET record = ?2 WHERE id = ?1")?
-            .execute(params![integer(tenant.0), record.as_ref()])?;
-        if changed == 0 { Err(StoreError::NoTenant.into()) } else { Ok(()) }
+        let entered = snapshot::tenant_by_id(self.connection, tenant)?.ok_or(StoreError::NoTenant)?;
+        self.connection.prepare_cached("UPDATE directory SET record = ?2, sum = ?3 WHERE id = ?1")?.execute(
+            params![
+                integer(tenant.0),
+                record.as_ref(),
+                snapshot::directory_sum(&entered.name, tenant, record)
+            ],
+        )?;
+        Ok(())
     }
 
     /// Gone from the directory and for every reader at once; what it stored is left to a chore.
@@ -86,11 +99,9 @@ impl Batch<'_> {
 
     /// Leaves a tenant that is in no directory (any more) to be removed.
     pub(super) fn discard(&mut self, tenant: TenantId) -> Result<(), Fault> {
-        self.connection
-            .prepare_cached(
-                "UPDATE tenant SET state = ?2, base_tenant = NULL, base_revision = NULL, base_after = NULL WHERE id = ?1",
-            )?
-            .execute(params![integer(tenant.0), DYING])?;
+        if let Some(row) = snapshot::tenant_row(self.connection, tenant)? {
+            self.store_tenant(&TenantRow { state: DYING, base: None, ..row })?;
+        }
         self.outcome.chores.push(Chore::Remove(tenant));
         Ok(())
     }
@@ -108,24 +119,19 @@ impl Batch<'_> {
         let at = at.unwrap_or(row.revision);
         readable(&row, at)?;
         self.must_be_free(name)?;
+        self.flush_tenants()?;
         if row.base.is_some() {
             // A base is never a fork in the making, so that reads look one level down at most.
             while !self.copy_step(source, chores::STEP)? {}
         }
         let id = self.insert_tenant(LIVES, at, at)?;
-        self.connection
-            .prepare_cached(
-                "UPDATE tenant SET base_tenant = ?2, base_revision = ?3, base_after = x'' WHERE id = ?1",
-            )?
-            .execute(params![integer(id.0), integer(source.0), integer(at.0)])?;
+        let base = Base { tenant: source, revision: at, after: Vec::new() };
+        self.store_tenant(&TenantRow { base: Some(base), ..TenantRow::new(id, LIVES, at, at) })?;
         self.flush_tallies()?;
         if at == row.revision {
-            self.connection
-                .prepare_cached(
-                    "INSERT INTO tally (tenant, kind, entries, bytes)
-                     SELECT ?1, kind, entries, bytes FROM tally WHERE tenant = ?2",
-                )?
-                .execute(params![integer(id.0), integer(source.0)])?;
+            for (kind, entries, bytes) in snapshot::tallies(self.connection, source)? {
+                self.count(id, &kind, integer(entries), integer(bytes))?;
+            }
         } else {
             self.tally_of_the_past(id)?;
         }
@@ -134,7 +140,7 @@ impl Batch<'_> {
     }
 
     fn tally_of_the_past(&mut self, fork: TenantId) -> Result<(), Fault> {
-        let row = self.tenant(fork)?;
+        let Some(row) = snapshot::tenant_row(self.connection, fork)? else { return Ok(()) };
         let mut bounds = Bounds::of(&Scope::All)?;
         loop {
             let page = snapshot::range(self.connection, &row, &bounds, row.revision, 1000)?;
@@ -142,7 +148,7 @@ impl Batch<'_> {
             bounds = bounds.after(&codec::encode(&last.key)?);
             for entry in page {
                 let bytes = codec::encode(&entry.key)?.len() + entry.value.len();
-                self.count(fork, &entry.key.kind, 1, bytes as i64);
+                self.count(fork, &entry.key.kind, 1, bytes as i64)?;
             }
         }
     }
@@ -156,7 +162,7 @@ impl Batch<'_> {
     pub(super) fn import_entries(&mut self, tenant: TenantId, entries: Vec<Entry>) -> Result<(), Fault> {
         for Entry { key, created, modified, value } in entries {
             let bytes = codec::encode(&key)?;
-            self.count(tenant, &key.kind, 1, (bytes.len() + value.len()) as i64);
+            self.count(tenant, &key.kind, 1, (bytes.len() + value.len()) as i64)?;
             self.put_common(tenant, &bytes, &Stored { created, modified, value }, false)?;
         }
         Ok(())
@@ -170,9 +176,8 @@ impl Batch<'_> {
         record: Bytes,
     ) -> Result<Tenant, Fault> {
         self.must_be_free(name)?;
-        self.connection
-            .prepare_cached("UPDATE tenant SET state = ?2, revision = ?3, oldest = ?3 WHERE id = ?1")?
-            .execute(params![integer(tenant.0), LIVES, integer(revision.0)])?;
+        let row = snapshot::tenant_row(self.connection, tenant)?.ok_or(StoreError::NoTenant)?;
+        self.store_tenant(&TenantRow { state: LIVES, revision, oldest: revision, ..row })?;
         self.enter(tenant, name, record)
     }
 }

@@ -11,7 +11,11 @@ use tokio::sync::{mpsc, oneshot};
 use super::batch::{Batch, Counters, Outcome};
 use super::chores::{self, Chore};
 use super::fault::{self, Fault};
+use super::head::{Head, Known};
 use super::housekeeping::{self, Housekeeper};
+use super::reserve::Reserve;
+use super::snapshot;
+use super::trouble::Trouble;
 use crate::fanout::Hub;
 use crate::{Retention, StoreError, TenantId};
 
@@ -31,6 +35,8 @@ type Work = Box<dyn FnOnce(Result<&mut Batch<'_>, &StoreError>) -> (Answer, Opti
 pub(super) enum Command {
     Write(Work),
     Compact(Retention, Option<oneshot::Sender<Result<(), StoreError>>>),
+    /// Finds out whether something can be written again.
+    Probe,
     /// Gives back the memory of a busy time.
     Rest,
     /// Lets the tests make the disk misbehave.
@@ -102,6 +108,11 @@ impl Writer {
 
 pub(super) struct Setup {
     pub connection: Connection,
+    /// Not on a read-only file system.
+    pub writable: bool,
+    pub head: Head,
+    pub reserve: Reserve,
+    pub trouble: Arc<Trouble>,
     pub hub: Arc<Hub>,
     pub housekeeper: Housekeeper,
     pub retention: Retention,
@@ -115,16 +126,21 @@ pub(super) fn start(setup: Setup) -> rusqlite::Result<(Writer, std::thread::Join
     counters.tenant = counters.tenant.max(setup.first.0.saturating_sub(1));
     let mut desk = Desk {
         counters,
+        noted: Known::default(),
         copies: VecDeque::new(),
         removals: VecDeque::new(),
         compactions: VecDeque::new(),
         // What an earlier process did not come to.
-        shrink: true,
+        shrink: setup.writable,
         shrink_steps: 0,
         waits_for_disk: true,
         setup,
     };
-    desk.take_up(chores::unfinished(&desk.setup.connection)?);
+    if desk.setup.writable {
+        desk.take_up(chores::unfinished(&desk.setup.connection)?);
+    } else {
+        desk.setup.trouble.began("the data directory is on a read-only file system");
+    }
     let unusable = |error: std::io::Error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     let clock = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(unusable)?;
     let thread = std::thread::Builder::new()
@@ -143,6 +159,8 @@ struct Compaction {
 struct Desk {
     setup: Setup,
     counters: Counters,
+    /// What the head says.
+    noted: Known,
     copies: VecDeque<TenantId>,
     removals: VecDeque<TenantId>,
     compactions: VecDeque<Compaction>,
@@ -179,6 +197,7 @@ impl Desk {
                     Command::Compact(retention, done) => {
                         self.compactions.push_back(Compaction { retention, done })
                     }
+                    Command::Probe => self.probe(),
                     Command::Rest => self.rest(),
                     #[cfg(test)]
                     Command::Pragma(name, value) => {
@@ -230,6 +249,7 @@ impl Desk {
                 self.shrink = false;
             }
         }
+        self.keep_log_short();
         // The file is cut off when the log has been moved to it; and a log of moved pages is not to become long.
         if !self.shrink || self.shrink_steps.is_multiple_of(STEPS_PER_CHECKPOINT) {
             self.setup.housekeeper.checkpoint();
@@ -256,6 +276,11 @@ impl Desk {
     fn commit(&mut self, mut writes: VecDeque<Work>) {
         while !writes.is_empty() {
             let mut answers = Vec::with_capacity(writes.len());
+            // Once there is room, everything is taken again.
+            if self.setup.reserve.is_given_up() {
+                self.setup.reserve.take();
+            }
+            let changed = self.setup.connection.total_changes();
             let durable = self.wait_for_disk(true);
             let result = durable.and_then(|()| {
                 self.transact(|batch| {
@@ -269,19 +294,84 @@ impl Desk {
                     Ok(())
                 })
             });
+            if result.is_ok() {
+                self.note_head();
+                if self.setup.connection.total_changes() != changed {
+                    self.could_write();
+                }
+            }
             if let Err(error) = &result {
                 if answers.is_empty() {
                     // It could not even begin: no other would.
                     answers.extend(writes.drain(..).map(|work| work(Err(error)).0));
                 }
-                tracing::error!(%error, writes = answers.len(), "a commit failed; nothing of it was written");
+                self.could_not_write(error, answers.len());
             }
             for answer in answers {
                 answer(result.as_ref().copied());
             }
         }
-        if self.setup.retention.bytes < self.counters.history_bytes && self.compactions.is_empty() {
-            self.compactions.push_back(Compaction { retention: self.setup.retention, done: None });
+        self.keep_log_short();
+        // On a full disk the past is what can be given up first.
+        let nothing = Retention { age: Duration::ZERO, bytes: 0 };
+        let retention = if self.setup.reserve.is_given_up() { nothing } else { self.setup.retention };
+        if retention.bytes < self.counters.history_bytes && self.compactions.is_empty() {
+            self.compactions.push_back(Compaction { retention, done: None });
+        }
+    }
+
+    fn could_write(&self) {
+        // Deletions are written while the disk is full.
+        if !self.setup.reserve.is_given_up() {
+            self.setup.trouble.ended();
+        }
+    }
+
+    /// Empties the log, so that it begins anew and does not grow. Between commits, on the writer's own thread: beside it the end
+    /// of the log is never met.
+    fn keep_log_short(&self) {
+        if self.setup.writable
+            && self.setup.reserve.is_short()
+            && let Err(error) =
+                self.setup.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+        {
+            tracing::debug!(%error, "a checkpoint failed");
+        }
+    }
+
+    fn could_not_write(&mut self, error: &StoreError, writes: usize) {
+        match error {
+            StoreError::Unavailable(why) => {
+                self.setup.trouble.began(why);
+                if why.starts_with(fault::FULL) {
+                    self.setup.reserve.give_up();
+                }
+            }
+            // Told by whoever asks, once for each object.
+            StoreError::Damaged { .. } => tracing::debug!(%error, writes, "a commit failed"),
+            error => tracing::error!(%error, writes, "a commit failed; nothing of it was written"),
+        }
+    }
+
+    fn probe(&mut self) {
+        let there_is_room = !self.setup.reserve.is_given_up() || self.setup.reserve.take();
+        let time = u64::try_from(now()).unwrap_or(0);
+        let wrote = self.transact(|batch| Ok(snapshot::put_counter(batch.connection, "probe", time)?));
+        if there_is_room && wrote.is_ok() {
+            self.setup.trouble.ended();
+        }
+    }
+
+    /// Writes down how far the log reaches: what has just been committed is durable, and nobody knows of it yet.
+    fn note_head(&mut self) {
+        let known = self.counters.known();
+        if known == self.noted {
+            return;
+        }
+        match self.setup.head.write(known) {
+            Ok(()) => self.noted = known,
+            // It is behind from now on, and loss is noticed less exactly; no reason to fail what is durable.
+            Err(error) => tracing::debug!(%error, "the end of the log could not be written down"),
         }
     }
 
@@ -295,6 +385,7 @@ impl Desk {
         let attempt = || -> Result<(T, Counters, Outcome), Fault> {
             run("BEGIN IMMEDIATE")?;
             let mut batch = Batch::new(connection, self.counters, now());
+            batch.full = self.setup.reserve.is_given_up();
             let value = work(&mut batch)?;
             let (counters, outcome) = batch.finish()?;
             run("COMMIT")?;
@@ -328,6 +419,7 @@ impl Desk {
     fn do_some_chore(&mut self, rows: usize) {
         if self.has_chores() && self.wait_for_disk(false).is_ok() {
             self.do_chore(rows);
+            self.keep_log_short();
         }
     }
 
@@ -361,7 +453,10 @@ impl Desk {
             Ok(())
         };
         if let Err(error) = result {
-            tracing::warn!(%error, "a chore of the store failed; trying again");
+            match &error {
+                StoreError::Unavailable(why) => self.setup.trouble.began(why),
+                error => tracing::warn!(%error, "a chore of the store failed; trying again"),
+            }
             std::thread::sleep(AFTER_A_FAILURE);
         }
     }
@@ -397,6 +492,7 @@ impl Desk {
         };
         match (compaction.done, finished) {
             (Some(done), finished) => drop(done.send(finished)),
+            (None, Err(StoreError::Unavailable(why))) => self.setup.trouble.began(&why),
             (None, Err(error)) => tracing::warn!(%error, "compaction failed; trying again later"),
             (None, Ok(())) => {}
         }

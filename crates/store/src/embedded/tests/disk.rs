@@ -158,3 +158,123 @@ async fn in_a_child_with_little_disk() {
     let f = Fixture { store: open(directory.as_ref()).unwrap(), tenant: f.tenant };
     assert_eq!(f.store.count(f.tenant, &things()).await.unwrap(), written as u64);
 }
+
+/// A file system of its own, gone with this.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn mount(mebibytes: u32) -> Option<Small> {
+        let directory = tempfile::tempdir().unwrap();
+        let size = format!("size={mebibytes}m");
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(directory.path())
+            .stderr(std::process::Stdio::null())
+            .status();
+        if mounted.is_ok_and(|status| status.success()) {
+            return Some(Small(directory));
+        }
+        println!("skipped: a file system cannot be mounted here");
+        None
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+/// A disk that is really full: reads go on, deletions are taken, and with the room they give back so is the rest. Also after a
+/// kill while it is full.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_takes_deletions() {
+    let Some(small) = Small::mount(32) else { return };
+    let directory = small.0.path().join("store");
+    let store = open(&directory).unwrap();
+    let f = fixture(&store).await;
+    let body = "x".repeat(50_000);
+    let mut written = 0;
+    let why = loop {
+        match f.store.write(f.tenant, vec![put(&format!("{written:04}"), &body)]).await {
+            Ok(_) => written += 1,
+            Err(StoreError::Unavailable(why)) => break why,
+            Err(other) => panic!("{other:?}"),
+        }
+        assert!(written < 2_000, "the disk has no end");
+    };
+    assert!(why.contains("the disk is full"), "{why}");
+    assert!(store.trouble().is_some_and(|why| why.contains("the disk is full")));
+    assert!(f.store.write(f.tenant, vec![put("more", &body)]).await.is_err());
+    assert_eq!(f.things().await.len(), written);
+    // As after a kill: the same files, still full.
+    f.store.close().await;
+    drop((f, store));
+    let store = open(&directory).unwrap();
+    let tenant = store.tenant("first").await.unwrap().unwrap().id;
+    let f = Fixture { store: store.clone(), tenant };
+    assert_eq!(f.things().await.len(), written);
+    // Closing it has moved the log, which may have made room.
+    while f.store.write(tenant, vec![put(&format!("{written:04}"), &body)]).await.is_ok() {
+        written += 1;
+        assert!(written < 2_000, "the disk has no end");
+    }
+    for index in 0..written {
+        f.delete(&format!("{index:04}")).await;
+    }
+    assert_eq!(f.things().await, []);
+    // The history goes as well, and the file gets smaller.
+    let mut tries = 0;
+    while let Err(error) = f.store.write(tenant, vec![put("after", &body)]).await {
+        tries += 1;
+        assert!(tries < 300, "{error}");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert_eq!(store.trouble(), None);
+    f.store.close().await;
+}
+
+/// A file system that becomes read-only: what is there is served, after a kill and after an orderly end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_file_system_is_served() {
+    let Some(small) = Small::mount(32) else { return };
+    let remount = |how: &str| {
+        let options = format!("remount,{how}");
+        let done = std::process::Command::new("mount").args(["-o", &options]).arg(small.0.path()).status();
+        assert!(done.unwrap().success(), "{how}");
+    };
+    let directory = small.0.path().join("a % of # what?");
+    let store = open(&directory).unwrap();
+    let f = fixture(&store).await;
+    f.put("a", "1").await;
+    // As a kill leaves it, with a log; the other is closed.
+    let killed = small.0.path().join("killed");
+    std::fs::create_dir(&killed).unwrap();
+    for file in std::fs::read_dir(&directory).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), killed.join(file.file_name())).unwrap();
+    }
+    f.store.close().await;
+    let tenant = f.tenant;
+    drop((f, store));
+    remount("ro");
+    for directory in [&directory, &killed] {
+        let store = open(directory).unwrap();
+        let f = Fixture { store: store.clone(), tenant };
+        assert_eq!(f.things().await, [("a".into(), "1".into())]);
+        let refused = f.store.write(tenant, vec![put("b", "2")]).await;
+        assert!(
+            matches!(&refused, Err(StoreError::Unavailable(why)) if why.contains("cannot be written")),
+            "{refused:?}"
+        );
+        assert!(store.trouble().is_some());
+        f.store.close().await;
+    }
+    remount("rw");
+    for directory in [&directory, &killed] {
+        let store = open(directory).unwrap();
+        assert_eq!(store.trouble(), None);
+        Fixture { store: store.clone(), tenant }.put("b", "2").await;
+        store.close().await;
+    }
+}

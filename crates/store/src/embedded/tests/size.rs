@@ -162,7 +162,13 @@ async fn an_old_database_is_brought_up_to_date() {
     store.close().await;
     drop(store);
     let connection = rusqlite::Connection::open(directory.path().join(schema::FILE)).unwrap();
-    let older = "ALTER TABLE current DROP COLUMN template; DROP TABLE template; PRAGMA user_version = 1;
+    let older = "DROP INDEX current_keys; DROP INDEX directory_names; DROP TABLE template;
+        ALTER TABLE current DROP COLUMN template; ALTER TABLE current DROP COLUMN sum;
+        ALTER TABLE history DROP COLUMN sum; ALTER TABLE tally DROP COLUMN sum;
+        ALTER TABLE tenant DROP COLUMN sum; ALTER TABLE directory DROP COLUMN sum;
+        ALTER TABLE counter DROP COLUMN sum; DELETE FROM counter WHERE name = 'without_sum';
+        ALTER TABLE log DROP COLUMN sum; ALTER TABLE log DROP COLUMN value_sum;
+        ALTER TABLE log DROP COLUMN line; ALTER TABLE log DROP COLUMN lines; PRAGMA user_version = 1;
         PRAGMA journal_mode = delete; PRAGMA auto_vacuum = NONE; VACUUM; PRAGMA journal_mode = wal;";
     connection.execute_batch(older).unwrap();
     drop(connection);
