@@ -1,5 +1,6 @@
 //! What lies on disk or is carried between stores, and files of the operator.
 
+use apiserver::DataKeys;
 use apiserver::audit::Policy;
 use apiserver::codec::Codec;
 use bytes::{Bytes, BytesMut};
@@ -38,7 +39,7 @@ fn read_export(data: &[u8], size: usize) -> Option<usize> {
 }
 
 pub fn stored(data: &[u8]) {
-    let codec = Codec::new(&[7; 32]);
+    let codec = Codec::new(DataKeys::generate());
     for kind in ["configmaps", "secrets"] {
         let key = Key::new(kind, "a", "b");
         let Ok(stored) = codec.decode(&key, &Bytes::copy_from_slice(data), Revision(42)) else { continue };
@@ -59,6 +60,7 @@ pub mod seeds {
         b"\x01\0\0\0\0\0\0\0\x2c{\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"\"}}",
         b"\x02\0\0\0\0\0\0\0\x010123456789abcdefghijklmnopqrstuvwxyz",
         b"\x01\0\0\0\0\xff\xff\xff\xff{}",
+        b"\x03\0\0\0\0\0\0\0\x010123456789abcdef0123456789abcdefghijklmnopqrstuvwxyz",
     ];
     pub const audit_policy: &[&[u8]] = &[
         b"apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- level: Request\n  users: [a]\n  resources: [{group: '', resources: ['pods/*']}]\n- level: None\n  nonResourceURLs: ['/healthz*']\n",

@@ -2,22 +2,37 @@
 //!
 //! `resourceVersion` is only known when a write has committed, so the stored JSON has an empty
 //! `"resourceVersion":""` and the header says where; serving an object copies its bytes and puts the
-//! revision in between. Kinds that hold secrets are sealed with the server's data key.
+//! revision in between. Kinds that hold secrets are encrypted with the data key of their control plane.
+//!
+//! ```text
+//! plain:      1  schema tag (4)  offset (4)  JSON
+//! encrypted:  3  schema tag (4)  offset (4)  data key id (16)  nonce (12)  AES-256-GCM(JSON)
+//! before:     2  schema tag (4)  offset (4)  nonce (12)  AES-256-GCM(JSON)
+//! ```
+//! The additional data of an encrypted value is the header with the id of the data key, which only one control plane (and
+//! what is copied from it) has, and the kind, namespace and name of the object. The format before was bound to the
+//! latter three only; it is read where the record of the control plane still has the key for it.
 
-use std::sync::Arc;
-
-use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::Value;
 use store::{Key, Revision};
 
+use crate::encryption::{DataKey, DataKeys};
+
 const PLAIN: u8 = 1;
-const SEALED: u8 = 2;
+pub(crate) const UNBOUND: u8 = 2;
+const ENCRYPTED: u8 = 3;
 /// Format, schema tag, offset of the revision.
 const HEADER: usize = 1 + 4 + 4;
+const KEY_ID: usize = 16;
+const NONCE_AND_TAG: usize = 12 + 16;
 
-/// Storage types whose values are sealed: secrets themselves, and the server's own keys.
-const SEALED_KINDS: [&str; 2] = ["secrets", crate::control_plane::PKI_KIND];
+/// Storage types whose values are encrypted. A plain value of one of these is refused.
+const ENCRYPTED_KINDS: [&str; 1] = ["secrets"];
+
+fn must_be_encrypted(kind: &str) -> bool {
+    ENCRYPTED_KINDS.contains(&kind)
+}
 
 /// Names the schema an object was last pruned and defaulted by; an object with another tag than its type has
 /// now is brought up to date when it is read.
@@ -31,12 +46,24 @@ impl SchemaTag {
 
 #[derive(thiserror::Error, Debug)]
 pub enum CodecError {
-    #[error("the stored value of {0:?} is damaged")]
+    #[error("decode {}: the stored value is damaged", described(.0))]
     Damaged(Key),
-    #[error("the stored value of {0:?} cannot be opened with this data key")]
+    #[error("decrypt {}: no data key of this control plane opens the stored value", described(.0))]
     WrongKey(Key),
+    #[error("decrypt {}: the stored value is not encrypted, and values of this kind must be", described(.0))]
+    Plain(Key),
+    #[error("encrypt {}: the cipher failed", described(.0))]
+    NotEncrypted(Key),
     #[error("an object must be a JSON object")]
     NotAnObject,
+}
+
+/// `secrets "default/token"`.
+fn described(key: &Key) -> String {
+    match key.namespace.as_str() {
+        "" => format!("{} {:?}", key.kind, key.name),
+        namespace => format!("{} {:?}", key.kind, format!("{namespace}/{}", key.name)),
+    }
 }
 
 /// An object as it is stored, ready to be served.
@@ -49,6 +76,19 @@ pub struct Stored {
 }
 
 impl Stored {
+    fn new(
+        key: &Key,
+        json: Bytes,
+        offset: usize,
+        tag: SchemaTag,
+        revision: Revision,
+    ) -> Result<Stored, CodecError> {
+        if offset > json.len() {
+            return Err(CodecError::Damaged(key.clone()));
+        }
+        Ok(Stored { json, offset, tag, revision })
+    }
+
     /// The bytes a client sees.
     pub fn write_to(&self, out: &mut BytesMut) {
         out.reserve(self.json.len() + 20);
@@ -97,49 +137,50 @@ fn decimal(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
     }
 }
 
-/// Turns objects into stored bytes and back.
-#[derive(Clone)]
+/// Turns objects of one control plane into stored bytes and back.
+#[derive(Clone, Debug)]
 pub struct Codec {
-    data_key: Arc<RandomizedNonceKey>,
+    keys: DataKeys,
 }
 
 impl Codec {
-    /// `data_key` seals what is secret at rest.
-    pub fn new(data_key: &[u8; 32]) -> Self {
-        let key = RandomizedNonceKey::new(&AES_256_GCM, data_key);
-        // The length of the key is right by type, which is the only way this can fail.
-        Codec { data_key: Arc::new(key.unwrap_or_else(|_| unreachable!("a 32-byte key fits AES-256"))) }
+    #[must_use]
+    pub fn new(keys: DataKeys) -> Self {
+        Codec { keys }
     }
 
     pub fn encode(&self, key: &Key, object: &Value, tag: SchemaTag) -> Result<Bytes, CodecError> {
         let (json, offset) = to_json(object)?;
-        Ok(self.wrap(key, json, offset, tag))
-    }
-
-    /// Bytes of the server's own, which are no objects and have no revision in them.
-    pub fn encode_raw(&self, key: &Key, bytes: &[u8]) -> Bytes {
-        self.wrap(key, bytes.to_vec(), 0, SchemaTag::default())
-    }
-
-    fn wrap(&self, key: &Key, mut json: Vec<u8>, offset: usize, tag: SchemaTag) -> Bytes {
-        let sealed = SEALED_KINDS.contains(&key.kind.as_str());
-        let mut out = BytesMut::with_capacity(HEADER + NONCE_LEN + json.len() + 16);
-        out.put_u8(if sealed { SEALED } else { PLAIN });
-        out.put_u32(tag.0);
-        out.put_u32(offset as u32);
-        if sealed {
-            // Sealing fails only for inputs of more than 64 GB.
-            if let Ok(nonce) = self.data_key.seal_in_place_append_tag(Aad::from(aad(key)), &mut json) {
-                out.put_slice(nonce.as_ref());
-            }
+        if must_be_encrypted(&key.kind) {
+            self.encrypt(key, json, offset, tag)
+        } else {
+            Ok(plain(&json, offset, tag))
         }
-        out.put_slice(&json);
-        out.freeze()
     }
 
-    /// A stored value as it is kept under no key: what a sealed one holds, for who may take it out of this store.
+    /// An object of a kind that is not encrypted, as it is stored in any control plane.
+    pub fn encode_plain(key: &Key, object: &Value, tag: SchemaTag) -> Result<Bytes, CodecError> {
+        if must_be_encrypted(&key.kind) {
+            return Err(CodecError::NotEncrypted(key.clone()));
+        }
+        Codec::open(object, tag)
+    }
+
+    fn encrypt(&self, key: &Key, json: Vec<u8>, offset: usize, tag: SchemaTag) -> Result<Bytes, CodecError> {
+        let failed = || CodecError::NotEncrypted(key.clone());
+        let data_key = self.keys.first().ok_or_else(failed)?;
+        let mut out = BytesMut::with_capacity(HEADER + KEY_ID + NONCE_AND_TAG + json.len());
+        header(&mut out, ENCRYPTED, offset, tag);
+        out.put_slice(&data_key.id);
+        let bound = bound(&out, key);
+        data_key.cipher.encrypt(&bound, json, &mut out).ok_or_else(failed)?;
+        Ok(out.freeze())
+    }
+
+    /// A stored value as it is kept under no key: what an encrypted one holds, for who may take it out of this store.
     pub fn opened(&self, key: &Key, value: &Bytes) -> Result<Bytes, CodecError> {
-        if value.first() != Some(&SEALED) {
+        // Rows of the server's own are no objects.
+        if key.kind.starts_with('_') || value.first() == Some(&PLAIN) && !must_be_encrypted(&key.kind) {
             return Ok(value.clone());
         }
         let stored = self.decode(key, value, Revision::default())?;
@@ -152,57 +193,81 @@ impl Codec {
         Ok(plain(&json, offset, tag))
     }
 
-    /// The other way: what came from elsewhere as this store keeps it.
+    /// The other way: what came from elsewhere as this control plane keeps it.
     pub fn closed(&self, key: &Key, value: &Bytes) -> Result<Bytes, CodecError> {
-        let sealed = SEALED_KINDS.contains(&key.kind.as_str());
         // Rows of the server's own, such as those of the index of owners, are no objects.
-        if !sealed && key.kind.starts_with('_') {
+        if key.kind.starts_with('_') {
             return Ok(value.clone());
         }
-        let stored = self.decode(key, value, Revision::default())?;
-        if !sealed {
+        let stored = Codec::decode_open(key, value, Revision::default())?;
+        if !must_be_encrypted(&key.kind) {
             return Ok(value.clone());
         }
-        Ok(self.wrap(key, stored.json.to_vec(), stored.offset, stored.tag))
+        self.encrypt(key, stored.json.to_vec(), stored.offset, stored.tag)
     }
 
     pub fn decode(&self, key: &Key, value: &Bytes, revision: Revision) -> Result<Stored, CodecError> {
-        let damaged = || CodecError::Damaged(key.clone());
-        let header = value.get(..HEADER).ok_or_else(damaged)?;
-        let word =
-            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        let (tag, offset) = (SchemaTag(word(1)), word(5) as usize);
-        let json = match header[0] {
+        let (format, tag, offset) = parts(key, value)?;
+        let json = match format {
+            PLAIN if must_be_encrypted(&key.kind) => return Err(CodecError::Plain(key.clone())),
             PLAIN => value.slice(HEADER..),
-            SEALED => {
-                let nonce = value.get(HEADER..HEADER + NONCE_LEN).ok_or_else(damaged)?;
-                let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| damaged())?;
-                let mut body = value[HEADER + NONCE_LEN..].to_vec();
-                let opened = self.data_key.open_in_place(nonce, Aad::from(aad(key)), &mut body);
-                let length = opened.map_err(|_| CodecError::WrongKey(key.clone()))?.len();
-                body.truncate(length);
-                Bytes::from(body)
-            }
-            _ => return Err(damaged()),
+            ENCRYPTED => self.decrypt(key, value)?,
+            UNBOUND => self.decrypt_unbound(key, value)?,
+            _ => return Err(CodecError::Damaged(key.clone())),
         };
-        if offset > json.len() {
-            return Err(damaged());
-        }
-        Ok(Stored { json, offset, tag, revision })
+        Stored::new(key, json, offset, tag, revision)
     }
+
+    /// A value that is kept under no key, such as one of a backup.
+    pub fn decode_open(key: &Key, value: &Bytes, revision: Revision) -> Result<Stored, CodecError> {
+        match parts(key, value)? {
+            (PLAIN, tag, offset) => Stored::new(key, value.slice(HEADER..), offset, tag, revision),
+            _ => Err(CodecError::Damaged(key.clone())),
+        }
+    }
+
+    fn decrypt(&self, key: &Key, value: &Bytes) -> Result<Bytes, CodecError> {
+        let (header, sealed) =
+            value.split_at_checked(HEADER + KEY_ID).ok_or_else(|| CodecError::Damaged(key.clone()))?;
+        let open = |data_key: &DataKey| data_key.cipher.decrypt(&bound(header, key), sealed);
+        let json = self.keys.named(&header[HEADER..]).and_then(open);
+        json.map(Bytes::from).ok_or_else(|| CodecError::WrongKey(key.clone()))
+    }
+
+    fn decrypt_unbound(&self, key: &Key, value: &Bytes) -> Result<Bytes, CodecError> {
+        let open = |data_key: &DataKey| data_key.cipher.decrypt(&place(key), &value[HEADER..]);
+        let json = self.keys.unbound().find_map(open);
+        json.map(Bytes::from).ok_or_else(|| CodecError::WrongKey(key.clone()))
+    }
+}
+
+fn parts(key: &Key, value: &Bytes) -> Result<(u8, SchemaTag, usize), CodecError> {
+    let header = value.first_chunk::<HEADER>().ok_or_else(|| CodecError::Damaged(key.clone()))?;
+    let [format, t1, t2, t3, t4, o1, o2, o3, o4] = *header;
+    let tag = SchemaTag(u32::from_be_bytes([t1, t2, t3, t4]));
+    Ok((format, tag, u32::from_be_bytes([o1, o2, o3, o4]) as usize))
+}
+
+fn header(out: &mut BytesMut, format: u8, offset: usize, tag: SchemaTag) {
+    out.put_u8(format);
+    out.put_u32(tag.0);
+    out.put_u32(offset as u32);
 }
 
 fn plain(json: &[u8], offset: usize, tag: SchemaTag) -> Bytes {
     let mut out = BytesMut::with_capacity(HEADER + json.len());
-    out.put_u8(PLAIN);
-    out.put_u32(tag.0);
-    out.put_u32(offset as u32);
+    header(&mut out, PLAIN, offset, tag);
     out.put_slice(json);
     out.freeze()
 }
 
-/// A sealed value opens only under the key it was stored under.
-fn aad(key: &Key) -> Vec<u8> {
+/// What an encrypted value is bound to: its header, which names the data key, and its place.
+fn bound(header: &[u8], key: &Key) -> Vec<u8> {
+    [b"hangar object 1".as_slice(), header, &place(key)].concat()
+}
+
+/// Where an object is in its control plane. No part has a NUL byte.
+pub(crate) fn place(key: &Key) -> Vec<u8> {
     [key.kind.as_bytes(), key.namespace.as_bytes(), key.name.as_bytes()].join(&0)
 }
 
@@ -262,13 +327,18 @@ fn append<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::encryption::Cipher;
     use serde_json::json;
+
+    fn codec() -> Codec {
+        Codec::new(DataKeys::generate())
+    }
 
     fn check(object: Value) {
         for kind in ["configmaps", "secrets"] {
-            let codec = Codec::new(&[7; 32]);
+            let codec = codec();
             let key = Key::new(kind, "ns", "name");
             let bytes = codec.encode(&key, &object, SchemaTag(9)).unwrap();
             let stored = codec.decode(&key, &bytes, Revision(1234)).unwrap();
@@ -277,14 +347,6 @@ mod tests {
             assert_eq!(serde_json::from_slice::<Value>(&stored.to_bytes()).unwrap(), expected);
             assert_eq!(stored.to_value().unwrap(), expected);
             assert_eq!(stored.tag, SchemaTag(9));
-            assert!(
-                codec.decode(&Key::new(kind, "ns", "other"), &bytes, Revision(1)).is_err()
-                    == (kind == "secrets")
-            );
-            if kind == "secrets" {
-                assert!(Codec::new(&[8; 32]).decode(&key, &bytes, Revision(1)).is_err());
-                assert!(!bytes.windows(4).any(|w| w == b"meta"));
-            }
         }
     }
 
@@ -298,9 +360,98 @@ mod tests {
         check(json!({"apiVersion": "v1", "metadata": {"resourceVersion": "77", "a": "ü\u{0}"}}));
     }
 
+    fn secret() -> (Key, Value) {
+        (Key::new("secrets", "ns", "name"), json!({"apiVersion": "v1", "kind": "Secret", "metadata": {}}))
+    }
+
+    #[test]
+    fn an_encrypted_value_opens_only_where_it_was_written() {
+        let (codec, (key, object)) = (codec(), secret());
+        let bytes = codec.encode(&key, &object, SchemaTag(9)).unwrap();
+        assert!(!bytes.windows(4).any(|w| w == b"meta"));
+        for (kind, namespace, name) in
+            [("secrets", "ns", "other"), ("secrets", "other", "name"), ("configmaps", "ns", "name")]
+        {
+            let other = Key::new(kind, namespace, name);
+            assert!(
+                matches!(codec.decode(&other, &bytes, Revision(1)), Err(CodecError::WrongKey(_))),
+                "{other:?}"
+            );
+        }
+        let elsewhere = self::codec();
+        let refused = elsewhere.decode(&key, &bytes, Revision(1)).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "decrypt secrets \"ns/name\": no data key of this control plane opens the stored value"
+        );
+        for at in 0..bytes.len() {
+            let mut changed = bytes.to_vec();
+            changed[at] ^= 1;
+            assert!(codec.decode(&key, &changed.into(), Revision(1)).is_err(), "byte {at} is bound");
+        }
+    }
+
+    #[test]
+    fn a_copy_opens_what_it_was_copied_with_and_the_original_opens_nothing_of_it() {
+        let (original, (key, object)) = (DataKeys::generate(), secret());
+        let copy = Codec::new(DataKeys::of_copy(&original));
+        let original = Codec::new(original);
+        let before = original.encode(&key, &object, SchemaTag(1)).unwrap();
+        assert!(copy.decode(&key, &before, Revision(1)).is_ok());
+        let own = copy.encode(&key, &object, SchemaTag(1)).unwrap();
+        assert!(copy.decode(&key, &own, Revision(1)).is_ok());
+        assert!(original.decode(&key, &own, Revision(1)).is_err());
+    }
+
+    #[test]
+    fn a_plain_secret_is_refused() {
+        let (codec, (key, object)) = (codec(), secret());
+        let bytes = Codec::open(&object, SchemaTag(1)).unwrap();
+        assert!(matches!(codec.decode(&key, &bytes, Revision(1)), Err(CodecError::Plain(_))));
+        assert!(matches!(codec.opened(&key, &bytes), Err(CodecError::Plain(_))));
+        assert!(matches!(Codec::encode_plain(&key, &object, SchemaTag(1)), Err(CodecError::NotEncrypted(_))));
+        assert!(codec.decode(&Key::new("configmaps", "ns", "name"), &bytes, Revision(1)).is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_encrypted_is_not_stored() {
+        let (codec, (key, object)) = (Codec::new(DataKeys::broken()), secret());
+        for failed in [
+            codec.encode(&key, &object, SchemaTag(1)),
+            codec.closed(&key, &Codec::open(&object, SchemaTag(1)).unwrap()),
+        ] {
+            assert!(matches!(failed, Err(CodecError::NotEncrypted(_))));
+        }
+        assert!(codec.encode(&Key::new("configmaps", "ns", "name"), &object, SchemaTag(1)).is_ok());
+    }
+
+    /// As versions before encrypted a value.
+    pub(crate) fn as_before(installation: &[u8; 32], key: &Key, object: &Value) -> Bytes {
+        let (json, offset) = to_json(object).unwrap();
+        let mut out = BytesMut::new();
+        header(&mut out, UNBOUND, offset, SchemaTag(9));
+        Cipher::new(installation).encrypt(&place(key), json, &mut out).unwrap();
+        out.freeze()
+    }
+
+    #[test]
+    fn values_of_the_format_before_open_where_its_key_is_still_kept() {
+        let (key, object) = secret();
+        let bytes = as_before(&[7; 32], &key, &object);
+        let migrating = Codec::new(DataKeys::of_old_record("a", &[7; 32]));
+        assert_eq!(migrating.decode(&key, &bytes, Revision(1)).unwrap().tag, SchemaTag(9));
+        let anew = migrating.encode(&key, &object, SchemaTag(9)).unwrap();
+        assert_eq!(anew.first(), Some(&ENCRYPTED));
+        let other = Codec::new(DataKeys::of_old_record("b", &[7; 32]));
+        assert!(other.decode(&key, &anew, Revision(1)).is_err(), "what is new is bound to its control plane");
+        for codec in [codec(), Codec::new(DataKeys::of_old_record("a", &[8; 32]))] {
+            assert!(matches!(codec.decode(&key, &bytes, Revision(1)), Err(CodecError::WrongKey(_))));
+        }
+    }
+
     #[test]
     fn the_stored_version_is_read_from_the_first_member() {
-        let codec = Codec::new(&[0; 32]);
+        let codec = codec();
         let key = Key::new("x", "", "y");
         let object = json!({"kind": "K", "metadata": {}, "apiVersion": "a/v1"});
         let bytes = codec.encode(&key, &object, SchemaTag::default()).unwrap();
@@ -312,13 +463,13 @@ mod tests {
 
     #[test]
     fn what_is_taken_out_can_be_put_back() {
-        let codec = Codec::new(&[3; 32]);
+        let codec = codec();
         let object = json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "n"}});
         for kind in ["configmaps", "secrets"] {
             let key = Key::new(kind, "ns", "n");
             let open = codec.opened(&key, &codec.encode(&key, &object, SchemaTag(9)).unwrap()).unwrap();
             assert_eq!(open, Codec::open(&object, SchemaTag(9)).unwrap());
-            let elsewhere = Codec::new(&[4; 32]);
+            let elsewhere = self::codec();
             let closed = elsewhere.closed(&key, &open).unwrap();
             assert_eq!(elsewhere.opened(&key, &closed).unwrap(), open);
         }
@@ -330,9 +481,11 @@ mod tests {
 
     #[test]
     fn damaged_values_are_refused() {
-        let codec = Codec::new(&[0; 32]);
+        let codec = codec();
         let key = Key::new("x", "", "y");
-        for bytes in [&b""[..], &[1, 0, 0], &[1, 0, 0, 0, 0, 0, 0, 0, 9], &[9; 40], &[2; 12]] {
+        for bytes in
+            [&b""[..], &[1, 0, 0], &[1, 0, 0, 0, 0, 0, 0, 0, 9], &[9; 40], &[2; 12], &[3; 12], &[3; 60]]
+        {
             assert!(codec.decode(&key, &Bytes::copy_from_slice(bytes), Revision(1)).is_err());
         }
     }

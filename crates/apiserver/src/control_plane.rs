@@ -15,13 +15,14 @@ use objects::{CompactString, Value};
 use parking_lot::RwLock;
 use quick_cache::sync::Cache;
 use serde::{Deserialize, Serialize};
-use store::{Key, Revision, Scope, Store, StoreError, Tenant, TenantId};
+use store::{Revision, Scope, Store, StoreError, Tenant, TenantId};
 
 use crate::catalog::Catalogs;
 use crate::codec::{Codec, CodecError};
+use crate::encryption::{DataKeyRow, DataKeys, InstallationKeys, Secret64};
 use crate::surface::Surface;
 
-/// The storage type under whose name control planes' own keys are sealed.
+/// What the row of a control plane in the directory is called, in errors and where it is encrypted.
 pub const PKI_KIND: &str = "_pki";
 pub const CRD_KIND: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
@@ -49,6 +50,13 @@ struct Record {
     authority_key: String,
     /// PEM: the key that signs its service accounts' tokens.
     token_key: String,
+    /// What its objects are encrypted with. None in a record of the format before.
+    #[serde(default)]
+    data_keys: Vec<DataKeyRow>,
+    /// Of the hosting control plane: the key of what drivers of clouds encrypt and fingerprint themselves. It stays the same
+    /// when the installation's key is replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    clouds_key: Option<Secret64>,
     /// A copy that is not complete yet: nobody finds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seal: Option<Seal>,
@@ -104,6 +112,8 @@ pub struct ControlPlane {
     pub authority: Authority,
     pub issuer: Issuer,
     pub charter: Charter,
+    /// By which its objects are stored.
+    pub codec: Codec,
     surface: Derived<Surface>,
     policy: Derived<PolicySnapshot>,
     /// Namespaces seen to be there and active, by the revision they were seen at. Writes check that revision, so
@@ -182,14 +192,21 @@ pub const POLICY_KINDS: [&str; 4] = [
 /// The control planes of this process.
 pub struct ControlPlanes {
     store: Arc<dyn Store>,
-    codec: Codec,
+    keys: Arc<InstallationKeys>,
     held: Cache<CompactString, Arc<ControlPlane>>,
-    /// Names of those that are held, or that something happened in lately.
-    names: Cache<TenantId, CompactString>,
+    /// Of those that are held, or that something happened in lately.
+    identities: Cache<TenantId, Identity>,
     /// Rules that policies share: most have the default ones.
     rules: RulePool,
     /// Kinds that all of them serve.
     pub catalogs: Arc<Catalogs>,
+}
+
+/// What is needed to tell of a change in a control plane.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    pub name: CompactString,
+    pub codec: Codec,
 }
 
 /// What there is under a name in one store.
@@ -208,12 +225,12 @@ pub(crate) struct Seal {
 }
 
 impl ControlPlanes {
-    pub fn new(store: Arc<dyn Store>, codec: Codec, catalogs: Arc<Catalogs>) -> Self {
+    pub fn new(store: Arc<dyn Store>, keys: Arc<InstallationKeys>, catalogs: Arc<Catalogs>) -> Self {
         ControlPlanes {
             store,
-            codec,
+            keys,
             held: Cache::new(HELD),
-            names: Cache::new(HELD),
+            identities: Cache::new(HELD),
             rules: RulePool::new(),
             catalogs,
         }
@@ -246,7 +263,8 @@ impl ControlPlanes {
                 return Ok(Found::Sealed);
             }
             let plane = Arc::new(self.open(&found)?);
-            self.names.insert(plane.id, plane.name.clone());
+            let identity = Identity { name: plane.name.clone(), codec: plane.codec.clone() };
+            self.identities.insert(plane.id, identity);
             self.held.insert(plane.name.clone(), plane.clone());
             // Whoever deleted it while it was being opened, and maybe made it again, had nothing to forget yet.
             tenant = self.store.tenant(name).await?;
@@ -258,24 +276,80 @@ impl ControlPlanes {
         Ok(Found::Nothing)
     }
 
-    /// The name of the control plane that something happened in, if it is served from here.
-    pub async fn name_of(&self, tenant: TenantId) -> Result<Option<CompactString>, StoreError> {
-        if let Some(name) = self.names.get(&tenant) {
-            return Ok(Some(name));
+    /// The control plane that something happened in, if it is served from here.
+    pub async fn identity_of(&self, tenant: TenantId) -> Result<Option<Identity>, StoreError> {
+        if let Some(identity) = self.identities.get(&tenant) {
+            return Ok(Some(identity));
         }
+        let Some(row) = self.store.tenant_by_id(tenant).await? else { return Ok(None) };
         // One that is on its way here is nobody's business until it has arrived.
-        let found = self.store.tenant_by_id(tenant).await?.filter(|row| self.is_open(row));
-        let name = found.map(|row| row.name);
-        if let Some(name) = &name {
-            self.names.insert(tenant, name.clone());
-        }
-        Ok(name)
+        let Some(codec) = self.codec_if_open(&row) else { return Ok(None) };
+        let identity = Identity { name: row.name, codec };
+        self.identities.insert(tenant, identity.clone());
+        Ok(Some(identity))
     }
 
     fn record(&self, tenant: &Tenant) -> Result<Record, ControlPlaneError> {
         let unreadable = |why: String| ControlPlaneError::Keys(tenant.name.clone(), why);
-        let stored = self.codec.decode(&record_key(&tenant.name), &tenant.record, store::Revision(0))?;
-        serde_json::from_slice(stored.raw()).map_err(|e| unreadable(e.to_string()))
+        let opened = self.keys.open_record(&tenant.name, &tenant.record)?;
+        let mut record: Record =
+            serde_json::from_slice(&opened.json).map_err(|e| unreadable(e.to_string()))?;
+        if let (Some(installation), true) = (opened.unbound, record.data_keys.is_empty()) {
+            record.data_keys = DataKeys::of_old_record(&tenant.name, &installation).to_rows();
+            record.clouds_key = Some(Secret64::new(&installation));
+        }
+        Ok(record)
+    }
+
+    fn data_keys(name: &str, record: &Record) -> Result<DataKeys, ControlPlaneError> {
+        let keys = DataKeys::from_rows(&record.data_keys);
+        keys.ok_or_else(|| ControlPlaneError::Keys(name.into(), "its data keys are damaged".to_owned()))
+    }
+
+    /// The codec of a control plane that is served from here. One whose record cannot be read is not served, which is no
+    /// reason to stop looking after the others.
+    pub fn codec_if_open(&self, tenant: &Tenant) -> Option<Codec> {
+        if tenant.name.starts_with('_') {
+            return None;
+        }
+        let read = self.record(tenant).and_then(|record| match record.seal {
+            Some(_) => Ok(None),
+            None => ControlPlanes::data_keys(&tenant.name, &record).map(Some),
+        });
+        match read {
+            Ok(keys) => keys.map(Codec::new),
+            Err(error) => {
+                tracing::error!(control_plane = %tenant.name, %error, "a control plane cannot be opened");
+                None
+            }
+        }
+    }
+
+    /// What drivers of clouds encrypt and fingerprint with, by the row of the hosting control plane.
+    pub fn clouds_key(&self, hosting: &Tenant) -> Result<[u8; 32], ControlPlaneError> {
+        let key = self.record(hosting)?.clouds_key.and_then(|key| key.key());
+        let missing = || ControlPlaneError::Keys(hosting.name.clone(), "it has no key for clouds".to_owned());
+        key.ok_or_else(missing)
+    }
+
+    /// The data keys of one that is to be copied.
+    pub(crate) fn data_keys_of(&self, tenant: &Tenant) -> Result<DataKeys, ControlPlaneError> {
+        ControlPlanes::data_keys(&tenant.name, &self.record(tenant)?)
+    }
+
+    /// The directory record of a copy that can also be read with these keys; none if it can already.
+    pub(crate) fn record_with_data_keys(
+        &self,
+        tenant: &Tenant,
+        keys: &DataKeys,
+    ) -> Result<Option<Bytes>, ControlPlaneError> {
+        let mut record = self.record(tenant)?;
+        let own = ControlPlanes::data_keys(&tenant.name, &record)?;
+        if own.covers(keys) {
+            return Ok(None);
+        }
+        record.data_keys = own.and(keys).to_rows();
+        self.encoded(&tenant.name, &record).map(Some)
     }
 
     fn open(&self, tenant: &Tenant) -> Result<ControlPlane, ControlPlaneError> {
@@ -288,6 +362,7 @@ impl ControlPlanes {
             name: tenant.name.clone(),
             authority: authority.map_err(|e| unreadable(e.to_string()))?,
             issuer: issuer.map_err(|e| unreadable(e.to_string()))?,
+            codec: Codec::new(ControlPlanes::data_keys(&tenant.name, &record)?),
             charter: record.charter,
             surface: Derived::default(),
             policy: Derived::default(),
@@ -296,11 +371,11 @@ impl ControlPlanes {
         })
     }
 
-    /// A record as the directory keeps it: sealed, since it holds keys.
+    /// A record as the directory keeps it: encrypted, since it holds keys.
     fn encoded(&self, name: &str, record: &Record) -> Result<Bytes, ControlPlaneError> {
         let json = serde_json::to_vec(record);
         let json = json.map_err(|error| ControlPlaneError::Keys(name.into(), error.to_string()))?;
-        Ok(self.codec.encode_raw(&record_key(name), &json))
+        Ok(self.keys.seal_record(name, json)?)
     }
 
     /// The directory record of a new control plane, with keys of its own. Of one that begins as a copy, controllers
@@ -310,6 +385,7 @@ impl ControlPlanes {
         name: &str,
         charter: Charter,
         is_copy: bool,
+        data_keys: &DataKeys,
         now: jiff::Timestamp,
     ) -> Result<Bytes, ControlPlaneError> {
         let failed = |why: String| ControlPlaneError::Keys(name.into(), why);
@@ -321,6 +397,8 @@ impl ControlPlanes {
             authority_certificate: issued.certificate,
             authority_key: issued.key.into_exposed(),
             token_key: issuer.to_pem().into_exposed(),
+            data_keys: data_keys.to_rows(),
+            clouds_key: Some(Secret64::new(&rand::random())),
             seal: None,
             untold: is_copy,
             charter,
@@ -369,7 +447,7 @@ impl ControlPlanes {
 
     /// Whether a row of the directory is a control plane that is served from here.
     pub fn is_open(&self, tenant: &Tenant) -> bool {
-        !tenant.name.starts_with('_') && self.seal(tenant).is_ok_and(|seal| seal.is_none())
+        self.codec_if_open(tenant).is_some()
     }
 
     pub(crate) fn charter(&self, tenant: &Tenant) -> Result<Charter, ControlPlaneError> {
@@ -417,6 +495,14 @@ impl ControlPlanes {
         self.encoded(&tenant.name, &record).map(Some)
     }
 
+    /// Holds a control plane whose data key encrypts nothing.
+    #[cfg(test)]
+    pub(crate) fn hold_broken(&self, tenant: &Tenant) -> Result<(), ControlPlaneError> {
+        let plane = ControlPlane { codec: Codec::new(DataKeys::broken()), ..self.open(tenant)? };
+        self.held.insert(plane.name.clone(), Arc::new(plane));
+        Ok(())
+    }
+
     /// Forget what is held of a control plane: it changed or went.
     pub fn forget(&self, name: &str) {
         self.held.remove(name);
@@ -425,12 +511,12 @@ impl ControlPlanes {
     /// Forget everything that is held.
     pub(crate) fn forget_all(&self) {
         self.held.clear();
-        self.names.clear();
+        self.identities.clear();
     }
 
     /// Another process wrote an object of this kind.
     pub(crate) fn changed_elsewhere(&self, tenant: TenantId, kind: &str) {
-        let held = self.names.peek(&tenant).and_then(|name| self.held.peek(&name));
+        let held = self.identities.peek(&tenant).and_then(|one| self.held.peek(&one.name));
         if let Some(held) = held {
             held.outdate(kind);
         }
@@ -464,7 +550,7 @@ impl ControlPlanes {
         let page = self.store.range(plane.id, &Scope::Kind(kind.into()), None, None, 0).await?;
         let mut objects = Vec::with_capacity(page.entries.len());
         for entry in page.entries {
-            let stored = self.codec.decode(&entry.key, &entry.value, entry.modified)?;
+            let stored = plane.codec.decode(&entry.key, &entry.value, entry.modified)?;
             objects.extend(stored.to_value());
         }
         Ok(objects)
@@ -486,10 +572,6 @@ const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// Ten years: the authority of a control plane lives as long as it does in practice.
 const AUTHORITY_LIFETIME: std::time::Duration = std::time::Duration::from_secs(3_653 * 24 * 3_600);
-
-fn record_key(name: &str) -> Key {
-    Key::new(PKI_KIND, "", name)
-}
 
 #[cfg(test)]
 mod tests {

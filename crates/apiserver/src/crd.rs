@@ -91,7 +91,7 @@ pub async fn written(call: &Call, gone: bool) -> Result<(), Failure> {
             continue;
         }
         let key = call.row.key("", meta::name(waiting));
-        let value = call.engine.codec.encode(&key, &accepted, call.row.tag())?;
+        let value = call.plane.codec.encode(&key, &accepted, call.row.tag())?;
         let expect = store::Expect::Modified(*revision);
         // Whoever changes it meanwhile establishes it by doing so.
         let _ = crate::write::commit(call, vec![store::Operation::Put { key, expect, value }]).await;

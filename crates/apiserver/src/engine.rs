@@ -8,9 +8,9 @@ use tokio::sync::watch;
 
 use crate::audit;
 use crate::catalog::Catalogs;
-use crate::codec::Codec;
 use crate::control_plane::{ControlPlane, ControlPlaneError, ControlPlanes};
 use crate::elsewhere::Elsewhere;
+use crate::encryption::InstallationKeys;
 use crate::extension::Extension;
 use crate::foresight::{Foresight, Foresights};
 use crate::metrics::Metrics;
@@ -72,7 +72,6 @@ pub struct Engine {
     /// What the store is called.
     pub name: CompactString,
     pub store: Arc<dyn Store>,
-    pub codec: Codec,
     pub planes: Arc<ControlPlanes>,
     pub config: Arc<Config>,
     pub fairness: Arc<Fairness>,
@@ -126,11 +125,11 @@ impl Engine {
         catalogs: Arc<Catalogs>,
         fairness: Fairness,
     ) -> Arc<Engine> {
-        let codec = Codec::new(&config.data_key);
+        let keys = Arc::new(InstallationKeys::new(config.data_key, []));
         let store = metrics.measured(&name, store);
         Arc::new(Engine {
             name,
-            planes: Arc::new(ControlPlanes::new(store.clone(), codec.clone(), catalogs)),
+            planes: Arc::new(ControlPlanes::new(store.clone(), keys, catalogs)),
             fairness: Arc::new(fairness),
             credentials: Arc::default(),
             metrics,
@@ -144,7 +143,6 @@ impl Engine {
             drafts: Arc::default(),
             stage: watch::Sender::new(Stage::Serving),
             store,
-            codec,
             config,
         })
     }

@@ -6,10 +6,13 @@ use std::time::Duration;
 use auth::pki::Issued;
 use objects::{Reason, Status, Value, meta};
 use serde_json::json;
-use store::{Export, Revision, StoreError, TenantId};
+use store::{Export, Revision, StoreError, Tenant, TenantId};
 
+use crate::backup;
 use crate::call::timestamp;
+use crate::codec::Codec;
 use crate::control_plane::{Charter, ControlPlane, ControlPlaneError, Keys, Quota};
+use crate::encryption::DataKeys;
 use crate::engine::{Engine, no_control_plane};
 use crate::service::Failure;
 use crate::surface::Surface;
@@ -24,6 +27,7 @@ pub enum Beginning {
     Empty,
     /// Everything another has, or had at a revision.
     Fork(TenantId, Option<Revision>),
+    /// What a backup has, in which nothing is encrypted.
     Export(Export),
 }
 
@@ -49,11 +53,20 @@ impl Engine {
         }
         let now = self.now();
         let is_copy = !matches!(beginning, Beginning::Empty);
-        let record = self.planes.new_record(name, charter, is_copy, now)?;
+        // Its data keys are its own as well. A fork shares the bytes of the original, and so has to open them.
+        let data_keys = match &beginning {
+            Beginning::Fork(source, _) => DataKeys::of_copy(&self.data_keys_of(*source).await?),
+            Beginning::Empty | Beginning::Export(_) => DataKeys::generate(),
+        };
+        let record = self.planes.new_record(name, charter, is_copy, &data_keys, now)?;
+        let source = if let Beginning::Fork(source, _) = &beginning { Some(*source) } else { None };
         let made = match beginning {
             Beginning::Empty => self.store.create_tenant(name, record, self.first_entries(now)?).await,
             Beginning::Fork(source, at) => self.store.fork_tenant(source, at, name, record).await,
-            Beginning::Export(export) => self.store.import_tenant(name, record, export).await,
+            Beginning::Export(export) => {
+                let export = backup::closed(export, Codec::new(data_keys));
+                self.store.import_tenant(name, record, export).await
+            }
         };
         let made = match made {
             Ok(made) => made,
@@ -64,6 +77,9 @@ impl Engine {
             Err(StoreError::BadExport(why)) => return Err(Status::bad_request(why).into()),
             Err(error) => return Err(error.into()),
         };
+        if let Some(source) = source {
+            self.inherit_again(&made, source).await?;
+        }
         self.planes.forget(name);
         self.announce(name).await?;
         if is_copy {
@@ -72,6 +88,24 @@ impl Engine {
         }
         let plane = self.planes.find(name).await?;
         plane.ok_or_else(|| Status::internal("a new control plane cannot be found").into())
+    }
+
+    async fn data_keys_of(&self, tenant: TenantId) -> Result<DataKeys, Failure> {
+        let Some(tenant) = self.store.tenant_by_id(tenant).await? else {
+            return Err(no_control_plane().into());
+        };
+        Ok(self.planes.data_keys_of(&tenant)?)
+    }
+
+    /// The original may have been given another data key while it was being copied.
+    async fn inherit_again(&self, copy: &Tenant, source: TenantId) -> Result<(), Failure> {
+        // An original that is gone was given none that the copy has anything of.
+        let Some(source) = self.store.tenant_by_id(source).await? else { return Ok(()) };
+        let keys = self.planes.data_keys_of(&source)?;
+        if let Some(record) = self.planes.record_with_data_keys(copy, &keys)? {
+            self.store.update_tenant(copy.id, record).await?;
+        }
+        Ok(())
     }
 
     /// What a control plane may take of the server, and may have it connect to, from now on.
@@ -154,7 +188,7 @@ impl Engine {
             meta::set(&mut object, "uid", NO_UID);
             meta::set(&mut object, "creationTimestamp", NO_TIME);
             let key = row.key(meta::namespace(&object), meta::name(&object));
-            let value = self.codec.encode(&key, &object, row.tag())?;
+            let value = Codec::encode_plain(&key, &object, row.tag())?;
             drafts.push(Draft::new(key, value));
         }
         Ok(drafts)
@@ -298,7 +332,7 @@ mod tests {
             let page = engine.store.range(plane.id, &Scope::All, None, None, 0).await.unwrap();
             assert!(page.entries.len() > 100, "{}", page.entries.len());
             for entry in page.entries {
-                let object = engine.codec.decode(&entry.key, &entry.value, Revision(1)).unwrap();
+                let object = plane.codec.decode(&entry.key, &entry.value, Revision(1)).unwrap();
                 let object = object.to_value().unwrap();
                 let uid = uuid::Uuid::parse_str(meta::uid(&object)).unwrap();
                 assert_eq!(uid.get_version_num(), 4, "{object}");

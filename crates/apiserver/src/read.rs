@@ -51,7 +51,7 @@ pub async fn entry(
         return Ok(None);
     }
     let Some(entry) = engine.store.get(plane.id, key).await? else { return Ok(None) };
-    let stored = engine.codec.decode(&entry.key, &entry.value, entry.modified)?;
+    let stored = plane.codec.decode(&entry.key, &entry.value, entry.modified)?;
     Ok(Some((stored.to_value().map_err(unreadable)?, entry.modified)))
 }
 
@@ -68,7 +68,7 @@ pub async fn objects(
     };
     let page = engine.store.range(plane.id, &scope, None, None, 0).await?;
     let decoded = page.entries.iter().map(|entry| {
-        let stored = engine.codec.decode(&entry.key, &entry.value, entry.modified)?;
+        let stored = plane.codec.decode(&entry.key, &entry.value, entry.modified)?;
         Ok((stored.to_value().map_err(unreadable)?, entry.modified))
     });
     decoded.collect()
@@ -92,7 +92,7 @@ pub async fn current(call: &Call, name: &str) -> Result<Option<Current>, Failure
 }
 
 pub fn stored(call: &Call, entry: &Entry) -> Result<Stored, Failure> {
-    Ok(call.engine.codec.decode(&entry.key, &entry.value, entry.modified)?)
+    Ok(call.plane.codec.decode(&entry.key, &entry.value, entry.modified)?)
 }
 
 /// Whether the stored bytes are what a client of this row is to see.

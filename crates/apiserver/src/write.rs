@@ -397,15 +397,15 @@ pub async fn encode(call: &Call, object: &Value) -> Result<bytes::Bytes, Failure
     let row = &call.row;
     let key = row.key(meta::namespace(object), meta::name(object));
     if call.is_unconverted() {
-        return Ok(call.engine.codec.encode(&key, object, SchemaTag::UNKNOWN)?);
+        return Ok(call.plane.codec.encode(&key, object, SchemaTag::UNKNOWN)?);
     }
     if row.api_version == row.storage_api_version {
-        return Ok(call.engine.codec.encode(&key, object, row.tag())?);
+        return Ok(call.plane.codec.encode(&key, object, row.tag())?);
     }
     let stored = convert::to_storage(call, object.clone(), row).await?;
     // The tag is that of the stored version, which this row does not know: none, so that readers look again.
     let tag = if row.is_custom() { SchemaTag::UNKNOWN } else { SchemaTag::default() };
-    Ok(call.engine.codec.encode(&key, &stored, tag)?)
+    Ok(call.plane.codec.encode(&key, &stored, tag)?)
 }
 
 /// Durable when it returns. What is derived from the written kind is outdated before anyone is told.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver::codec::Codec;
 use apiserver::control_plane::ControlPlane;
 use apiserver::{ARRIVAL, ApiServer, COPIED, Engine, InProcess};
 use async_trait::async_trait;
@@ -102,13 +103,13 @@ impl Fleet for InProcessFleet {
                 if event.revision <= Revision(1) || (arrival && !told) {
                     return None;
                 }
-                match engine.planes.name_of(event.tenant).await {
-                    Ok(Some(name)) if shard.is_some_and(|shard| !shard.contains(&name)) => {
+                match engine.planes.identity_of(event.tenant).await {
+                    Ok(Some(plane)) if shard.is_some_and(|shard| !shard.contains(&plane.name)) => {
                         pace.is_time().then_some(Ok(Either::Left(Told::UpTo(event.position))))
                     }
-                    Ok(Some(name)) if arrival => Some(Ok(Either::Right((name, event.position)))),
-                    Ok(Some(name)) => {
-                        Some(Ok(Either::Left(Told::Event(Event::stored(name, &engine.codec, &event)))))
+                    Ok(Some(plane)) if arrival => Some(Ok(Either::Right((plane.name, event.position)))),
+                    Ok(Some(plane)) => {
+                        Some(Ok(Either::Left(Told::Event(Event::stored(plane.name, &plane.codec, &event)))))
                     }
                     Ok(None) => None,
                     Err(error) => Some(Err(FleetError::Failed(error.to_string()))),
@@ -146,7 +147,8 @@ impl Fleet for InProcessFleet {
         let (engine, kinds) = (self.engine().clone(), kinds.clone());
         let changes = async move {
             let tenant = engine.store.tenant(&control_plane).await.map_err(failed)?;
-            let Some(tenant) = tenant.filter(|row| engine.planes.is_open(row)) else {
+            let codec = tenant.as_ref().and_then(|row| engine.planes.codec_if_open(row));
+            let (Some(tenant), Some(codec)) = (tenant, codec) else {
                 return Ok(stream::empty().left_stream());
             };
             // What a control plane is born with needs nobody.
@@ -163,7 +165,7 @@ impl Fleet for InProcessFleet {
             let changes = watch.map(move |delivery| match delivery {
                 Ok(Delivery::Event(event)) if event.revision <= to => {
                     let wanted = !event.key.kind.starts_with('_') && kinds.contains(&event.key.kind);
-                    let told = || Event::stored(control_plane.clone(), &engine.codec, &event);
+                    let told = || Event::stored(control_plane.clone(), &codec, &event);
                     Some(Ok(wanted.then(told)))
                 }
                 // Progress is told when all has been read.
@@ -192,7 +194,7 @@ impl Fleet for InProcessFleet {
         let engine = self.engine();
         let Some(plane) = self.plane(control_plane).await? else { return Ok(None) };
         match engine.store.get(plane.id, key).await {
-            Ok(Some(entry)) => Ok(Some(decoded(engine, &entry)?)),
+            Ok(Some(entry)) => Ok(Some(decoded(&plane, &entry)?)),
             Ok(None) | Err(StoreError::NoTenant) => Ok(None),
             Err(error) => Err(failed(error)),
         }
@@ -206,7 +208,7 @@ impl Fleet for InProcessFleet {
             namespace => Scope::Namespace(kind.into(), namespace.into()),
         };
         match engine.store.range(plane.id, &scope, None, None, 0).await {
-            Ok(page) => page.entries.iter().map(|entry| decoded(engine, entry)).collect(),
+            Ok(page) => page.entries.iter().map(|entry| decoded(&plane, entry)).collect(),
             Err(StoreError::NoTenant) => Ok(Vec::new()),
             Err(error) => Err(failed(error)),
         }
@@ -232,8 +234,8 @@ impl Fleet for InProcessFleet {
     }
 }
 
-fn decoded(engine: &Engine, entry: &store::Entry) -> Result<Value, FleetError> {
-    let stored = engine.codec.decode(&entry.key, &entry.value, entry.modified);
+fn decoded(plane: &ControlPlane, entry: &store::Entry) -> Result<Value, FleetError> {
+    let stored = plane.codec.decode(&entry.key, &entry.value, entry.modified);
     let stored = stored.map_err(|error| FleetError::Failed(error.to_string()))?;
     stored.to_value().map_err(|error| FleetError::Failed(format!("{:?} cannot be read: {error}", entry.key)))
 }
@@ -292,6 +294,7 @@ struct Others {
 
 struct Here {
     plane: CompactString,
+    codec: Codec,
     tenant: TenantId,
     scopes: VecDeque<Scope>,
     after: Option<Key>,
@@ -354,7 +357,7 @@ impl Sweep {
             here.scopes.pop_front();
         }
         let objects = page.entries.into_iter().filter(|entry| !entry.key.kind.starts_with('_'));
-        let event = |entry| Event::existing(here.plane.clone(), &self.engine.codec, entry, self.position);
+        let event = |entry| Event::existing(here.plane.clone(), &here.codec, entry, self.position);
         self.found.extend(objects.map(event));
         Ok(true)
     }
@@ -376,7 +379,8 @@ impl Sweep {
         }
         let Some(plane) = self.planes.pop_front() else { return Ok(false) };
         let tenant = self.engine.store.tenant(&plane).await.map_err(failed)?;
-        if let Some(tenant) = tenant.filter(|row| self.engine.planes.is_open(row)) {
+        let codec = tenant.as_ref().and_then(|row| self.engine.planes.codec_if_open(row));
+        if let (Some(tenant), Some(codec)) = (tenant, codec) {
             let behind = self.behind.take().filter(|(at, _)| *at == plane).map(|(_, key)| key);
             let mut scopes: VecDeque<Scope> = self.scopes.iter().cloned().collect();
             if let Some(key) = &behind {
@@ -384,7 +388,7 @@ impl Sweep {
             }
             // Others are to be read from their beginning.
             let after = behind.filter(|key| scopes.front().is_some_and(|scope| scope.contains(key)));
-            self.here = Some(Here { plane, tenant: tenant.id, scopes, after });
+            self.here = Some(Here { plane, codec, tenant: tenant.id, scopes, after });
         }
         Ok(true)
     }

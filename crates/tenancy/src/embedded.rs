@@ -21,7 +21,7 @@ use crate::host::{Doors, Host, HostError, Settings, Subject};
 use crate::plane::Plane;
 use crate::processes::{Processes, Room};
 use crate::types::Hosted;
-use crate::{apart, names, operations};
+use crate::{apart, names};
 
 pub struct Embedded {
     engines: Engines,
@@ -137,7 +137,7 @@ impl Embedded {
                 let why = format!("spec.source: {}", status.message);
                 if status.code < 500 { HostError::Refused(why) } else { HostError::Failed(why) }
             })?;
-            return Ok(Beginning::Export(operations::sealed(store, backup)));
+            return Ok(Beginning::Export(backup));
         }
         let Some((engine, found)) = self.find(&source.control_plane).await? else {
             let why =
@@ -158,7 +158,8 @@ impl Embedded {
             return Ok(Beginning::Fork(found.id, at));
         }
         let export = engine.store.export_tenant(found.id, at).await;
-        export.map(Beginning::Export).map_err(|error| failed(error.into()))
+        let export = export.map_err(|error| failed(error.into()))?;
+        Ok(Beginning::Export(apiserver::backup::opened(export, found.codec.clone())))
     }
 }
 

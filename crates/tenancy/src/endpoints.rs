@@ -207,8 +207,7 @@ impl Extension for Endpoints {
             }
             ["control-planes", one, "diff", other] if get => {
                 let (left, right) = (self.backup(one, None).await?, self.backup(other, None).await?);
-                let codec = &self.engines.default_store().codec;
-                Ok(answer(&json!({"items": operations::diff(codec, left, right).await?})))
+                Ok(answer(&json!({"items": operations::diff(left, right).await?})))
             }
             ["control-planes", _, "usage" | "export" | "import" | "revision" | "audit"]
             | ["control-planes", _, "diff", _] => Err(method_not_allowed().into()),

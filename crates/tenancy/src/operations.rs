@@ -9,13 +9,12 @@ use std::sync::Arc;
 use apiserver::codec::Codec;
 use apiserver::control_plane::{Charter, ControlPlane};
 use apiserver::service::Failure;
-use apiserver::{Beginning, Engine};
-use bytes::Bytes;
-use futures::{StreamExt, stream};
+use apiserver::{Beginning, Engine, backup};
+use futures::StreamExt;
 use objects::{CompactString, Status, Value};
 use serde::Serialize;
-use store::export::{Decoder, Encoder};
-use store::{Entry, Export, Revision, Scope, StoreError};
+use store::export::Decoder;
+use store::{Entry, Export, Revision, Scope};
 
 /// The control plane of this name, or 404.
 pub async fn find(engine: &Engine, name: &str) -> Result<Arc<ControlPlane>, Failure> {
@@ -76,14 +75,14 @@ pub enum What {
 }
 
 /// What the second control plane has other than the first, in the order of keys, by backups of both.
-pub async fn diff(codec: &Codec, one: Export, other: Export) -> Result<Vec<Difference>, Failure> {
+pub async fn diff(one: Export, other: Export) -> Result<Vec<Difference>, Failure> {
     let (mut left, mut right) = (Walk::new(one), Walk::new(other));
     let mut found = Vec::new();
     loop {
         let what = match (left.peek().await?, right.peek().await?) {
             (None, None) => return Ok(found),
             (Some(a), Some(b)) if a.key == b.key => {
-                let paths = changed(&content(codec, a)?, &content(codec, b)?);
+                let paths = changed(&content(a)?, &content(b)?);
                 let key = a.key.clone();
                 left.skip();
                 right.skip();
@@ -146,8 +145,8 @@ impl Walk {
 const INCIDENTAL: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
 
-fn content(codec: &Codec, entry: &Entry) -> Result<Value, Failure> {
-    let stored = codec.decode(&entry.key, &entry.value, entry.modified).map_err(Status::internal)?;
+fn content(entry: &Entry) -> Result<Value, Failure> {
+    let stored = Codec::decode_open(&entry.key, &entry.value, entry.modified).map_err(Status::internal)?;
     let mut object = stored.to_value().map_err(Status::internal)?;
     if let Some(metadata) = objects::meta::metadata_mut(&mut object) {
         metadata.retain(|field, _| !INCIDENTAL.contains(&field.as_str()));
@@ -182,12 +181,7 @@ fn changed(one: &Value, other: &Value) -> Vec<String> {
 pub async fn backup(engine: &Arc<Engine>, name: &str, at: Option<Revision>) -> Result<Export, Failure> {
     let plane = find(engine, name).await?;
     let export = engine.store.export_tenant(plane.id, at).await?;
-    let codec = engine.codec.clone();
-    Ok(rewritten(export, move |entry| {
-        entry.value =
-            codec.opened(&entry.key, &entry.value).map_err(|error| StoreError::Failed(error.to_string()))?;
-        Ok(())
-    }))
+    Ok(backup::opened(export, plane.codec.clone()))
 }
 
 /// A new control plane from a backup.
@@ -197,68 +191,7 @@ pub async fn restore(
     charter: Charter,
     backup: Export,
 ) -> Result<Arc<ControlPlane>, Failure> {
-    engine.establish(name, charter, Beginning::Export(sealed(engine, backup))).await
-}
-
-/// A backup as it lies in a store.
-pub fn sealed(engine: &Engine, backup: Export) -> Export {
-    let codec = engine.codec.clone();
-    rewritten(backup, move |entry| {
-        entry.value = codec
-            .closed(&entry.key, &entry.value)
-            .map_err(|error| StoreError::BadExport(error.to_string()))?;
-        Ok(())
-    })
-}
-
-/// An export with every entry changed, read and written as it passes.
-fn rewritten(
-    export: Export,
-    change: impl Fn(&mut Entry) -> Result<(), StoreError> + Send + 'static,
-) -> Export {
-    struct State<F> {
-        from: Export,
-        decoder: Decoder,
-        encoder: Encoder,
-        begun: bool,
-        change: F,
-    }
-    let state =
-        State { from: export, decoder: Decoder::new(), encoder: Encoder::new(), begun: false, change };
-    Box::pin(stream::try_unfold(Some(state), |state| async move {
-        let Some(mut state) = state else { return Ok::<_, StoreError>(None) };
-        loop {
-            let chunk = state.from.next().await.transpose()?;
-            let ended = chunk.is_none();
-            state.decoder.push(chunk.as_deref().unwrap_or_default());
-            let mut written = false;
-            while let Some(mut entry) = state.decoder.next_entry()? {
-                begin(&mut state.encoder, &state.decoder, &mut state.begun);
-                (state.change)(&mut entry)?;
-                state.encoder.entry(&entry)?;
-                written = true;
-            }
-            if ended {
-                begin(&mut state.encoder, &state.decoder, &mut state.begun);
-                // Only now is it known to be whole and undamaged.
-                state.decoder.finish()?;
-                return Ok(Some((state.encoder.finish(), None)));
-            }
-            if written {
-                let bytes: Bytes = state.encoder.take();
-                return Ok(Some((bytes, Some(state))));
-            }
-        }
-    }))
-}
-
-fn begin(encoder: &mut Encoder, decoder: &Decoder, begun: &mut bool) {
-    if let Some(header) = decoder.header()
-        && !*begun
-    {
-        encoder.header(&header);
-        *begun = true;
-    }
+    engine.establish(name, charter, Beginning::Export(backup)).await
 }
 
 #[cfg(test)]

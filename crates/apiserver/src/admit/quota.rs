@@ -49,7 +49,7 @@ pub async fn charge(
         let Some(quota) = quotas.get_mut(charge.quota) else { continue };
         quota["status"]["used"] = charge.used.to_value();
         let key = Key::new(QUOTAS, call.target.namespace.clone(), objects::meta::name(quota));
-        let value = call.engine.codec.encode(&key, quota, SchemaTag::default())?;
+        let value = call.plane.codec.encode(&key, quota, SchemaTag::default())?;
         operations.push(Operation::Put { key, expect: Expect::Modified(revisions[charge.quota]), value });
     }
     Ok(())

@@ -123,7 +123,7 @@ fn set_address(service: &mut Value, ip: &str) {
 fn take_address(call: &Call, service: &Value, ip: &str) -> Result<Operation, Failure> {
     let key = address_key(ip);
     let object = address(service, ip, &call.timestamp());
-    let value = call.engine.codec.encode(&key, &object, SchemaTag::default())?;
+    let value = call.plane.codec.encode(&key, &object, SchemaTag::default())?;
     Ok(Operation::Put { key, expect: Expect::Absent, value })
 }
 

@@ -6,6 +6,7 @@ use objects::{Reason, Status};
 use store::{Expect, Key, Operation, Revision, StoreError, Tenant, TenantId};
 
 use super::{ARRIVAL, COPIED, FROZEN, Intent, MOVE, elsewhere, key};
+use crate::codec::{Codec, SchemaTag};
 use crate::control_plane::Seal;
 use crate::engine::Engine;
 use crate::engines::Engines;
@@ -157,7 +158,7 @@ impl Engine {
 
 async fn mark(engine: &Engine, tenant: TenantId, key: Key) -> Result<(), Failure> {
     // Something that reads like an object, since it lies where objects do.
-    let value = engine.codec.encode_raw(&key, b"{}");
+    let value = Codec::open(&serde_json::json!({"metadata": {}}), SchemaTag::default())?;
     engine.store.write(tenant, vec![Operation::Put { key, expect: Expect::Any, value }]).await?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use store::Scope;
 use super::*;
 use crate::control_plane::Charter;
 use crate::fixture::{Fixture, HOST, administrator, text};
-use crate::{ApiServer, Beginning, Body};
+use crate::{ApiServer, Beginning, Body, DataKeys};
 
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -196,7 +196,8 @@ async fn what_broke_off_is_called_off_or_finished() {
 async fn a_copy_that_nobody_was_told_of_is_told_once() {
     let two = Two::new().await;
     let (engine, original) = (&two.here, two.tenant(&two.here).await.unwrap());
-    let record = engine.planes.new_record("c", Charter::default(), true, engine.now()).unwrap();
+    let record =
+        engine.planes.new_record("c", Charter::default(), true, &DataKeys::generate(), engine.now()).unwrap();
     let copy = engine.store.fork_tenant(original.id, None, "c", record).await.unwrap();
     let mut revisions = vec![engine.store.revision(copy.id).await.unwrap()];
     for _ in 0..2 {

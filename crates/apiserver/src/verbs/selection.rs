@@ -91,7 +91,7 @@ impl Selection {
         if self.key_only && self.labels.is_empty() {
             return Ok(true);
         }
-        let stored = call.engine.codec.decode(key, value, store::Revision(0))?;
+        let stored = call.plane.codec.decode(key, value, store::Revision(0))?;
         if self.key_only {
             let object: Labelled = serde_json::from_slice(stored.raw()).map_err(read::unreadable)?;
             return Ok(self.labels.matches(object.metadata.labels.as_ref()));

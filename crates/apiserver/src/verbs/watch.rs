@@ -243,7 +243,7 @@ impl Watcher {
             Some(previous) if kind == "DELETED" && event.change == Change::Updated => previous,
             _ => &event.value,
         };
-        let stored = self.call.engine.codec.decode(&event.key, value, event.revision)?;
+        let stored = self.call.plane.codec.decode(&event.key, value, event.revision)?;
         let mut line = BytesMut::new();
         write_line(&self.call, &mut line, kind, &stored, &mut self.columns_sent).await?;
         Ok(Some(line.freeze()))
@@ -309,7 +309,7 @@ impl Encoded {
 /// The line that all watchers of this row share in their format; none where the row is another than that of the first.
 fn shared_line(call: &Call, event: &Event) -> Option<Bytes> {
     let decode = || {
-        let stored = call.engine.codec.decode(&event.key, &event.value, event.revision).ok()?;
+        let stored = call.plane.codec.decode(&event.key, &event.value, event.revision).ok()?;
         read::is_current(&call.row, &stored).then_some(stored)
     };
     let mut decoded = None;

@@ -1,0 +1,355 @@
+//! Keys of data at rest.
+//!
+//! Two levels. Every control plane has data keys of its own, which are random and lie in its row of the directory. The
+//! installation's key encrypts that row and nothing else, so that replacing it rewrites rows and no objects.
+//!
+//! ```text
+//! row of the directory:  4  installation key id (8)  nonce (12)  AES-256-GCM(record as JSON)
+//! ```
+//! The additional data of a row names the control plane. What versions before this format wrote is opened with any of the
+//! installation's keys and written anew in this format.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use auth::Secret;
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::hkdf;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
+use store::Key;
+
+use crate::codec::{self, CodecError};
+use crate::control_plane::PKI_KIND;
+
+const RECORD: u8 = 4;
+const RECORD_HEADER: usize = 1 + 8;
+/// Format, schema tag and offset of the format before.
+const OLD_HEADER: usize = 9;
+
+/// AES-256-GCM with random nonces, which may encrypt 2^32 values under one key.
+#[derive(Clone)]
+pub(crate) enum Cipher {
+    Aes(Arc<RandomizedNonceKey>),
+    /// Fails to encrypt.
+    #[cfg(test)]
+    Broken,
+}
+
+impl Cipher {
+    pub(crate) fn new(secret: &[u8; 32]) -> Cipher {
+        let key = RandomizedNonceKey::new(&AES_256_GCM, secret);
+        // The length of the key is right by type, which is the only way this can fail.
+        Cipher::Aes(Arc::new(key.unwrap_or_else(|_| unreachable!("a 32-byte key fits AES-256"))))
+    }
+
+    /// Appends nonce, ciphertext and tag. None if nothing could be encrypted.
+    #[must_use]
+    pub(crate) fn encrypt(&self, bound: &[u8], mut plain: Vec<u8>, out: &mut BytesMut) -> Option<()> {
+        let key = match self {
+            Cipher::Aes(key) => key,
+            #[cfg(test)]
+            Cipher::Broken => return None,
+        };
+        let nonce = key.seal_in_place_append_tag(Aad::from(bound), &mut plain).ok()?;
+        out.put_slice(nonce.as_ref());
+        out.put_slice(&plain);
+        Some(())
+    }
+
+    /// The plain text of what [`Cipher::encrypt`] appended.
+    pub(crate) fn decrypt(&self, bound: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        let key = match self {
+            Cipher::Aes(key) => key,
+            #[cfg(test)]
+            Cipher::Broken => return None,
+        };
+        let (nonce, body) = sealed.split_at_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut body = body.to_vec();
+        let length = key.open_in_place(nonce, Aad::from(bound), &mut body).ok()?.len();
+        body.truncate(length);
+        Some(body)
+    }
+}
+
+/// Names an installation's key: derived from it, and says nothing about it.
+pub type InstallationKeyId = [u8; 8];
+
+struct InstallationKey {
+    id: InstallationKeyId,
+    secret: Secret<[u8; 32]>,
+    cipher: Cipher,
+}
+
+impl InstallationKey {
+    fn new(secret: [u8; 32]) -> InstallationKey {
+        let id = derive(&secret, &[b"hangar installation key id"]);
+        let cipher = Cipher::new(&secret);
+        InstallationKey { id, secret: Secret::new(secret), cipher }
+    }
+}
+
+/// The keys that encrypt rows of the directory. The first one encrypts; all of them decrypt.
+pub struct InstallationKeys(ArcSwap<Vec<InstallationKey>>);
+
+/// A row of the directory, decrypted.
+pub(crate) struct OpenedRecord {
+    pub json: Vec<u8>,
+    /// The installation's key, if the row is of the format before: values of that control plane are encrypted with it.
+    pub unbound: Option<[u8; 32]>,
+}
+
+impl InstallationKeys {
+    pub fn new(first: [u8; 32], others: impl IntoIterator<Item = [u8; 32]>) -> InstallationKeys {
+        let keys = std::iter::once(first).chain(others).map(InstallationKey::new).collect();
+        InstallationKeys(ArcSwap::from_pointee(keys))
+    }
+
+    /// Encrypts the record of a control plane.
+    pub(crate) fn seal_record(&self, name: &str, json: Vec<u8>) -> Result<Bytes, CodecError> {
+        let keys = self.0.load();
+        let failed = || CodecError::NotEncrypted(record_key(name));
+        let key = keys.first().ok_or_else(failed)?;
+        let mut out = BytesMut::with_capacity(RECORD_HEADER + NONCE_LEN + json.len() + 16);
+        out.put_u8(RECORD);
+        out.put_slice(&key.id);
+        key.cipher.encrypt(&bound_record(&key.id, name), json, &mut out).ok_or_else(failed)?;
+        Ok(out.freeze())
+    }
+
+    pub(crate) fn open_record(&self, name: &str, record: &Bytes) -> Result<OpenedRecord, CodecError> {
+        let keys = self.0.load();
+        let damaged = || CodecError::Damaged(record_key(name));
+        let wrong = || CodecError::WrongKey(record_key(name));
+        match record.first() {
+            Some(&RECORD) => {
+                let (header, sealed) = record.split_at_checked(RECORD_HEADER).ok_or_else(damaged)?;
+                let key = keys.iter().find(|key| key.id == header[1..]).ok_or_else(wrong)?;
+                let json = key.cipher.decrypt(&bound_record(&key.id, name), sealed).ok_or_else(wrong)?;
+                Ok(OpenedRecord { json, unbound: None })
+            }
+            Some(&codec::UNBOUND) => {
+                let (_, sealed) = record.split_at_checked(OLD_HEADER).ok_or_else(damaged)?;
+                let bound = codec::place(&record_key(name));
+                let open = |key: &InstallationKey| {
+                    let json = key.cipher.decrypt(&bound, sealed)?;
+                    Some(OpenedRecord { json, unbound: Some(*key.secret.expose()) })
+                };
+                keys.iter().find_map(open).ok_or_else(wrong)
+            }
+            _ => Err(damaged()),
+        }
+    }
+}
+
+fn bound_record(id: &InstallationKeyId, name: &str) -> Vec<u8> {
+    [b"hangar record 1".as_slice(), id, name.as_bytes()].join(&0)
+}
+
+/// What a row of the directory is called in errors, and what the format before bound it to.
+fn record_key(name: &str) -> Key {
+    Key::new(PKI_KIND, "", name)
+}
+
+/// Names a data key; random.
+pub(crate) type DataKeyId = [u8; 16];
+
+/// A key that values of one control plane are encrypted with.
+#[derive(Clone)]
+pub(crate) struct DataKey {
+    pub id: DataKeyId,
+    secret: Secret<[u8; 32]>,
+    pub cipher: Cipher,
+    /// Opens values of the format before, which says neither the key nor the control plane. Encrypts nothing.
+    pub unbound: bool,
+}
+
+/// A data key as a record keeps it; both parts are base 64.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DataKeyRow {
+    id: String,
+    key: Secret64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unbound: bool,
+}
+
+/// A key in base 64, which `Debug` does not show.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Secret64(String);
+
+impl Secret64 {
+    pub(crate) fn new(key: &[u8; 32]) -> Secret64 {
+        Secret64(STANDARD.encode(key))
+    }
+
+    pub(crate) fn key(&self) -> Option<[u8; 32]> {
+        STANDARD.decode(&self.0).ok()?.try_into().ok()
+    }
+}
+
+impl std::fmt::Debug for Secret64 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+impl DataKey {
+    fn new(id: DataKeyId, secret: [u8; 32], unbound: bool) -> DataKey {
+        DataKey { id, cipher: Cipher::new(&secret), secret: Secret::new(secret), unbound }
+    }
+
+    fn generate() -> DataKey {
+        DataKey::new(rand::random(), rand::random(), false)
+    }
+
+    fn row(&self) -> DataKeyRow {
+        let key = Secret64::new(self.secret.expose());
+        DataKeyRow { id: STANDARD.encode(self.id), key, unbound: self.unbound }
+    }
+
+    fn of_row(row: &DataKeyRow) -> Option<DataKey> {
+        let id = STANDARD.decode(&row.id).ok()?.try_into().ok()?;
+        Some(DataKey::new(id, row.key.key()?, row.unbound))
+    }
+}
+
+/// The data keys of one control plane. The first one encrypts; all of them decrypt.
+///
+/// A copy of a control plane has a key of its own, and those of the original for what it was copied with.
+#[derive(Clone)]
+pub struct DataKeys(Arc<Vec<DataKey>>);
+
+impl std::fmt::Debug for DataKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "DataKeys({})", self.0.len())
+    }
+}
+
+impl DataKeys {
+    /// Those of a new control plane.
+    #[must_use]
+    pub fn generate() -> DataKeys {
+        DataKeys(Arc::new(vec![DataKey::generate()]))
+    }
+
+    /// Those of a copy: a new one, and those that what is copied was encrypted with.
+    #[must_use]
+    pub(crate) fn of_copy(original: &DataKeys) -> DataKeys {
+        let inherited = original.0.iter().cloned();
+        DataKeys(Arc::new(std::iter::once(DataKey::generate()).chain(inherited).collect()))
+    }
+
+    /// Those of a control plane whose record is of the format before: the same for whoever asks, until its record is
+    /// written again.
+    pub(crate) fn of_old_record(name: &str, installation: &[u8; 32]) -> DataKeys {
+        let derived: [u8; 32] = derive(installation, &[b"hangar data key", name.as_bytes()]);
+        let id = derive(installation, &[b"hangar data key id", name.as_bytes()]);
+        let old = derive(installation, &[b"hangar old data key id"]);
+        DataKeys(Arc::new(vec![DataKey::new(id, derived, false), DataKey::new(old, *installation, true)]))
+    }
+
+    pub(crate) fn from_rows(rows: &[DataKeyRow]) -> Option<DataKeys> {
+        let keys = rows.iter().map(DataKey::of_row).collect::<Option<Vec<_>>>()?;
+        // What encrypts is never a key of the format before.
+        keys.first().is_some_and(|first| !first.unbound).then(|| DataKeys(Arc::new(keys)))
+    }
+
+    pub(crate) fn to_rows(&self) -> Vec<DataKeyRow> {
+        self.0.iter().map(DataKey::row).collect()
+    }
+
+    pub(crate) fn first(&self) -> Option<&DataKey> {
+        self.0.first()
+    }
+
+    pub(crate) fn named(&self, id: &[u8]) -> Option<&DataKey> {
+        self.0.iter().find(|key| key.id == id && !key.unbound)
+    }
+
+    pub(crate) fn unbound(&self) -> impl Iterator<Item = &DataKey> {
+        self.0.iter().filter(|key| key.unbound)
+    }
+
+    /// Whether all that one opens is opened by the other as well.
+    pub(crate) fn covers(&self, other: &DataKeys) -> bool {
+        other.0.iter().all(|key| self.0.iter().any(|own| own.id == key.id && own.unbound == key.unbound))
+    }
+
+    /// The same, and what another's open.
+    #[must_use]
+    pub(crate) fn and(&self, other: &DataKeys) -> DataKeys {
+        let missing = other.0.iter().filter(|key| !self.0.iter().any(|own| own.id == key.id));
+        DataKeys(Arc::new(self.0.iter().chain(missing).cloned().collect()))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn broken() -> DataKeys {
+        let key = DataKey::generate();
+        DataKeys(Arc::new(vec![DataKey { cipher: Cipher::Broken, ..key }]))
+    }
+}
+
+/// Bytes that a key is needed to find, and that do not lead back to it.
+fn derive<const N: usize>(secret: &[u8; 32], info: &[&[u8]]) -> [u8; N] {
+    struct Length(usize);
+    impl hkdf::KeyType for Length {
+        fn len(&self) -> usize {
+            self.0
+        }
+    }
+    let info = info.join(&0);
+    let mut out = [0; N];
+    let pseudorandom = hkdf::Salt::new(hkdf::HKDF_SHA256, b"hangar").extract(secret);
+    let filled = pseudorandom.expand(&[&info], Length(N)).and_then(|okm| okm.fill(&mut out));
+    // HKDF gives up to 255 blocks, and at most one is asked for.
+    filled.unwrap_or_else(|_| unreachable!("HKDF-SHA256 gives {N} bytes"));
+    out
+}
+
+#[cfg(test)]
+mod stored;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_opens_under_its_name_and_by_its_key() {
+        let keys = InstallationKeys::new([1; 32], []);
+        let record = keys.seal_record("a", b"{}".to_vec()).unwrap();
+        assert_eq!(keys.open_record("a", &record).unwrap().json, b"{}");
+        assert!(matches!(keys.open_record("b", &record), Err(CodecError::WrongKey(_))));
+        let other = InstallationKeys::new([2; 32], []);
+        assert!(matches!(other.open_record("a", &record), Err(CodecError::WrongKey(_))));
+        let both = InstallationKeys::new([2; 32], [[1; 32]]);
+        assert_eq!(both.open_record("a", &record).unwrap().json, b"{}");
+        let anew = both.seal_record("a", b"{}".to_vec()).unwrap();
+        assert!(other.open_record("a", &anew).is_ok() && keys.open_record("a", &anew).is_err());
+        for damaged in [&b""[..], &[RECORD], &[1, 2, 3], &[codec::UNBOUND, 0], &[9; 40]] {
+            assert!(keys.open_record("a", &Bytes::copy_from_slice(damaged)).is_err());
+        }
+    }
+
+    #[test]
+    fn data_keys_are_kept_as_they_are_and_never_shown() {
+        let keys = DataKeys::of_copy(&DataKeys::of_old_record("a", &[3; 32]));
+        let rows = keys.to_rows();
+        let kept: Vec<DataKeyRow> = serde_json::from_str(&serde_json::to_string(&rows).unwrap()).unwrap();
+        assert_eq!(DataKeys::from_rows(&kept).unwrap().to_rows(), rows);
+        assert!(!format!("{keys:?} {rows:?}").contains(&STANDARD.encode([3; 32])));
+        assert!(DataKeys::from_rows(&rows[2..]).is_none(), "the key of the format before encrypts nothing");
+        assert!(DataKeys::from_rows(&[]).is_none());
+    }
+
+    #[test]
+    fn derived_keys_differ_by_control_plane_and_installation() {
+        let id = |name: &str, key: u8| DataKeys::of_old_record(name, &[key; 32]).first().unwrap().id;
+        assert_eq!(id("a", 1), id("a", 1));
+        assert_ne!(id("a", 1), id("b", 1));
+        assert_ne!(id("a", 1), id("a", 2));
+    }
+}
