@@ -28,7 +28,7 @@ const KEY_ID: usize = 16;
 const NONCE_AND_TAG: usize = 12 + 16;
 
 /// Storage types whose values are encrypted. A plain value of one of these is refused.
-const ENCRYPTED_KINDS: [&str; 1] = ["secrets"];
+pub(crate) const ENCRYPTED_KINDS: [&str; 1] = ["secrets"];
 
 fn must_be_encrypted(kind: &str) -> bool {
     ENCRYPTED_KINDS.contains(&kind)
@@ -175,6 +175,18 @@ impl Codec {
         let bound = bound(&out, key);
         data_key.cipher.encrypt(&bound, json, &mut out).ok_or_else(failed)?;
         Ok(out.freeze())
+    }
+
+    /// Whether a value is encrypted as it would be if it was written now.
+    pub(crate) fn is_current(&self, value: &Bytes) -> bool {
+        let id = value.get(HEADER..HEADER + KEY_ID).filter(|_| value.first() == Some(&ENCRYPTED));
+        id.is_some_and(|id| self.keys.first().is_some_and(|first| first.id == id))
+    }
+
+    /// The same value as it would be written now.
+    pub(crate) fn encrypted_anew(&self, key: &Key, value: &Bytes) -> Result<Bytes, CodecError> {
+        let stored = self.decode(key, value, Revision::default())?;
+        self.encrypt(key, stored.json.to_vec(), stored.offset, stored.tag)
     }
 
     /// A stored value as it is kept under no key: what an encrypted one holds, for who may take it out of this store.

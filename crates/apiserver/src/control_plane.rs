@@ -309,6 +309,10 @@ impl ControlPlanes {
     /// The codec of a control plane that is served from here. One whose record cannot be read is not served, which is no
     /// reason to stop looking after the others.
     pub fn codec_if_open(&self, tenant: &Tenant) -> Option<Codec> {
+        self.data_keys_if_open(tenant).map(Codec::new)
+    }
+
+    pub(crate) fn data_keys_if_open(&self, tenant: &Tenant) -> Option<DataKeys> {
         if tenant.name.starts_with('_') {
             return None;
         }
@@ -317,7 +321,7 @@ impl ControlPlanes {
             None => ControlPlanes::data_keys(&tenant.name, &record).map(Some),
         });
         match read {
-            Ok(keys) => keys.map(Codec::new),
+            Ok(keys) => keys,
             Err(error) => {
                 tracing::error!(control_plane = %tenant.name, %error, "a control plane cannot be opened");
                 None
@@ -335,6 +339,35 @@ impl ControlPlanes {
     /// The data keys of one that is to be copied.
     pub(crate) fn data_keys_of(&self, tenant: &Tenant) -> Result<DataKeys, ControlPlaneError> {
         ControlPlanes::data_keys(&tenant.name, &self.record(tenant)?)
+    }
+
+    /// The directory record encrypted with the installation's first key; none if it is.
+    pub(crate) fn rewrapped(&self, tenant: &Tenant) -> Result<Option<Bytes>, ControlPlaneError> {
+        if self.keys.is_current(&tenant.record) {
+            return Ok(None);
+        }
+        self.encoded(&tenant.name, &self.record(tenant)?).map(Some)
+    }
+
+    /// The directory record in which all data keys but the first are of history only.
+    pub(crate) fn record_with_retired_keys(
+        &self,
+        tenant: &Tenant,
+        until: Revision,
+    ) -> Result<Option<Bytes>, ControlPlaneError> {
+        let mut record = self.record(tenant)?;
+        record.data_keys = ControlPlanes::data_keys(&tenant.name, &record)?.retiring(until).to_rows();
+        self.encoded(&tenant.name, &record).map(Some)
+    }
+
+    /// The directory record without data keys that are of history only.
+    pub(crate) fn record_without_retired_keys(
+        &self,
+        tenant: &Tenant,
+    ) -> Result<Option<Bytes>, ControlPlaneError> {
+        let mut record = self.record(tenant)?;
+        record.data_keys = ControlPlanes::data_keys(&tenant.name, &record)?.without_retired().to_rows();
+        self.encoded(&tenant.name, &record).map(Some)
     }
 
     /// The directory record of a copy that can also be read with these keys; none if it can already.

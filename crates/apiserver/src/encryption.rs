@@ -9,7 +9,10 @@
 //! The additional data of a row names the control plane. What versions before this format wrote is opened with any of the
 //! installation's keys and written anew in this format.
 
-use std::sync::Arc;
+mod renewal;
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use auth::Secret;
@@ -19,10 +22,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
-use store::Key;
+use store::{Key, Revision};
 
 use crate::codec::{self, CodecError};
 use crate::control_plane::PKI_KIND;
+
+pub(crate) use renewal::Pending;
 
 const RECORD: u8 = 4;
 const RECORD_HEADER: usize = 1 + 8;
@@ -92,8 +97,29 @@ impl InstallationKey {
     }
 }
 
+type KeySet = Vec<InstallationKey>;
+
 /// The keys that encrypt rows of the directory. The first one encrypts; all of them decrypt.
-pub struct InstallationKeys(ArcSwap<Vec<InstallationKey>>);
+pub struct InstallationKeys {
+    keys: ArcSwap<KeySet>,
+    source: Option<Box<dyn KeySource>>,
+    /// Held from when the source is asked until what it said is in use.
+    refreshing: parking_lot::Mutex<()>,
+    /// The sets before this one, for as long as somebody is about to store a row that was encrypted with them.
+    before: parking_lot::Mutex<Vec<Weak<KeySet>>>,
+}
+
+/// Where keys can be read again.
+pub trait KeySource: Send + Sync {
+    /// All keys, the first one to encrypt with, if they are others than when it was last asked.
+    fn changed(&self) -> Option<Vec<[u8; 32]>>;
+}
+
+/// Keeps the keys in use while a row is made and stored.
+pub(crate) struct Held(#[expect(dead_code, reason = "it is held, not looked at")] Arc<KeySet>);
+
+/// Between looks at whether somebody still holds keys.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A row of the directory, decrypted.
 pub(crate) struct OpenedRecord {
@@ -104,13 +130,76 @@ pub(crate) struct OpenedRecord {
 
 impl InstallationKeys {
     pub fn new(first: [u8; 32], others: impl IntoIterator<Item = [u8; 32]>) -> InstallationKeys {
-        let keys = std::iter::once(first).chain(others).map(InstallationKey::new).collect();
-        InstallationKeys(ArcSwap::from_pointee(keys))
+        InstallationKeys::read_from(first, others, None)
+    }
+
+    /// The same, with a place to look for others that are needed later.
+    pub fn read_from(
+        first: [u8; 32],
+        others: impl IntoIterator<Item = [u8; 32]>,
+        source: Option<Box<dyn KeySource>>,
+    ) -> InstallationKeys {
+        let keys = ArcSwap::from_pointee(key_set(first, others));
+        InstallationKeys { keys, source, refreshing: Default::default(), before: Default::default() }
+    }
+
+    /// From now on the first of these encrypts.
+    pub fn replace(&self, first: [u8; 32], others: impl IntoIterator<Item = [u8; 32]>) {
+        let before = self.keys.swap(Arc::new(key_set(first, others)));
+        let mut all = self.before.lock();
+        all.retain(|set| set.strong_count() > 0);
+        all.push(Arc::downgrade(&before));
+    }
+
+    /// Only the first key is known from now on.
+    pub fn forget_others(&self) {
+        let first = self.keys.load().first().map(|key| *key.secret.expose());
+        if let Some(first) = first {
+            self.replace(first, []);
+        }
+    }
+
+    /// Takes up what the source has by now. Returns whether that is anything new.
+    pub fn refresh(&self) -> bool {
+        let _turn = self.refreshing.lock();
+        let Some(keys) = self.source.as_ref().and_then(|source| source.changed()) else { return false };
+        let Some((first, others)) = keys.split_first() else { return false };
+        self.replace(*first, others.iter().copied());
+        true
+    }
+
+    /// Resolves when nobody is about to store a row that was encrypted with a key set before this one.
+    pub async fn settled(&self) {
+        while self.before.lock().iter().any(|set| set.strong_count() > 0) {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    pub(crate) fn hold(&self) -> Held {
+        self.refresh();
+        Held(self.keys.load_full())
+    }
+
+    /// The ids of all keys, that of the first one first, in hexadecimal.
+    pub fn names(&self) -> Vec<String> {
+        let name = |key: &InstallationKey| key.id.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.keys.load().iter().map(name).collect()
+    }
+
+    pub fn first_name(&self) -> String {
+        self.names().swap_remove(0)
+    }
+
+    /// Whether a row is encrypted with the first key.
+    pub(crate) fn is_current(&self, record: &Bytes) -> bool {
+        let keys = self.keys.load();
+        let id = record.get(1..RECORD_HEADER).filter(|_| record.first() == Some(&RECORD));
+        id.is_some_and(|id| keys.first().is_some_and(|first| first.id == id))
     }
 
     /// Encrypts the record of a control plane.
     pub(crate) fn seal_record(&self, name: &str, json: Vec<u8>) -> Result<Bytes, CodecError> {
-        let keys = self.0.load();
+        let keys = self.keys.load();
         let failed = || CodecError::NotEncrypted(record_key(name));
         let key = keys.first().ok_or_else(failed)?;
         let mut out = BytesMut::with_capacity(RECORD_HEADER + NONCE_LEN + json.len() + 16);
@@ -120,8 +209,16 @@ impl InstallationKeys {
         Ok(out.freeze())
     }
 
+    /// A key that is not known here may have been put where it comes from.
     pub(crate) fn open_record(&self, name: &str, record: &Bytes) -> Result<OpenedRecord, CodecError> {
-        let keys = self.0.load();
+        match self.open_with_known(name, record) {
+            Err(CodecError::WrongKey(_)) if self.refresh() => self.open_with_known(name, record),
+            opened => opened,
+        }
+    }
+
+    fn open_with_known(&self, name: &str, record: &Bytes) -> Result<OpenedRecord, CodecError> {
+        let keys = self.keys.load();
         let damaged = || CodecError::Damaged(record_key(name));
         let wrong = || CodecError::WrongKey(record_key(name));
         match record.first() {
@@ -145,6 +242,10 @@ impl InstallationKeys {
     }
 }
 
+fn key_set(first: [u8; 32], others: impl IntoIterator<Item = [u8; 32]>) -> KeySet {
+    std::iter::once(first).chain(others).map(InstallationKey::new).collect()
+}
+
 fn bound_record(id: &InstallationKeyId, name: &str) -> Vec<u8> {
     [b"hangar record 1".as_slice(), id, name.as_bytes()].join(&0)
 }
@@ -165,6 +266,8 @@ pub(crate) struct DataKey {
     pub cipher: Cipher,
     /// Opens values of the format before, which says neither the key nor the control plane. Encrypts nothing.
     pub unbound: bool,
+    /// The revision since which nothing new is encrypted with it: history before that may be.
+    until: Option<Revision>,
 }
 
 /// A data key as a record keeps it; both parts are base 64.
@@ -174,6 +277,8 @@ pub(crate) struct DataKeyRow {
     key: Secret64,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unbound: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<u64>,
 }
 
 /// A key in base 64, which `Debug` does not show.
@@ -199,7 +304,7 @@ impl std::fmt::Debug for Secret64 {
 
 impl DataKey {
     fn new(id: DataKeyId, secret: [u8; 32], unbound: bool) -> DataKey {
-        DataKey { id, cipher: Cipher::new(&secret), secret: Secret::new(secret), unbound }
+        DataKey { id, cipher: Cipher::new(&secret), secret: Secret::new(secret), unbound, until: None }
     }
 
     fn generate() -> DataKey {
@@ -208,12 +313,14 @@ impl DataKey {
 
     fn row(&self) -> DataKeyRow {
         let key = Secret64::new(self.secret.expose());
-        DataKeyRow { id: STANDARD.encode(self.id), key, unbound: self.unbound }
+        let until = self.until.map(|revision| revision.0);
+        DataKeyRow { id: STANDARD.encode(self.id), key, unbound: self.unbound, until }
     }
 
     fn of_row(row: &DataKeyRow) -> Option<DataKey> {
         let id = STANDARD.decode(&row.id).ok()?.try_into().ok()?;
-        Some(DataKey::new(id, row.key.key()?, row.unbound))
+        let until = row.until.map(Revision);
+        Some(DataKey { until, ..DataKey::new(id, row.key.key()?, row.unbound) })
     }
 }
 
@@ -239,7 +346,7 @@ impl DataKeys {
     /// Those of a copy: a new one, and those that what is copied was encrypted with.
     #[must_use]
     pub(crate) fn of_copy(original: &DataKeys) -> DataKeys {
-        let inherited = original.0.iter().cloned();
+        let inherited = original.0.iter().map(|key| DataKey { until: None, ..key.clone() });
         DataKeys(Arc::new(std::iter::once(DataKey::generate()).chain(inherited).collect()))
     }
 
@@ -274,6 +381,37 @@ impl DataKeys {
         self.0.iter().filter(|key| key.unbound)
     }
 
+    /// Whether nothing is encrypted with any other key than the first.
+    pub(crate) fn is_single(&self) -> bool {
+        self.0.len() == 1
+    }
+
+    /// The same, where all but the first encrypt nothing that is not history since this revision.
+    #[must_use]
+    pub(crate) fn retiring(&self, until: Revision) -> DataKeys {
+        let mut keys = self.0.as_ref().clone();
+        for key in keys.iter_mut().skip(1) {
+            key.until.get_or_insert(until);
+        }
+        DataKeys(Arc::new(keys))
+    }
+
+    pub(crate) fn are_retired(&self) -> bool {
+        self.0.iter().skip(1).all(|key| key.until.is_some())
+    }
+
+    /// The revision since which all keys but the first are of history only; none while that is not so.
+    pub(crate) fn retired(&self) -> Option<Revision> {
+        self.0.iter().skip(1).map(|key| key.until).collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
+    /// The same without those that are of history only.
+    #[must_use]
+    pub(crate) fn without_retired(&self) -> DataKeys {
+        let kept = self.0.iter().enumerate().filter(|(index, key)| *index == 0 || key.until.is_none());
+        DataKeys(Arc::new(kept.map(|(_, key)| key.clone()).collect()))
+    }
+
     /// Whether all that one opens is opened by the other as well.
     pub(crate) fn covers(&self, other: &DataKeys) -> bool {
         other.0.iter().all(|key| self.0.iter().any(|own| own.id == key.id && own.unbound == key.unbound))
@@ -283,7 +421,8 @@ impl DataKeys {
     #[must_use]
     pub(crate) fn and(&self, other: &DataKeys) -> DataKeys {
         let missing = other.0.iter().filter(|key| !self.0.iter().any(|own| own.id == key.id));
-        DataKeys(Arc::new(self.0.iter().chain(missing).cloned().collect()))
+        let missing = missing.map(|key| DataKey { until: None, ..key.clone() });
+        DataKeys(Arc::new(self.0.iter().cloned().chain(missing).collect()))
     }
 
     #[cfg(test)]

@@ -10,8 +10,8 @@ use crate::audit;
 use crate::catalog::Catalogs;
 use crate::control_plane::{ControlPlane, ControlPlaneError, ControlPlanes};
 use crate::elsewhere::Elsewhere;
-use crate::encryption::InstallationKeys;
-use crate::extension::Extension;
+use crate::encryption::{InstallationKeys, Pending};
+use crate::extension::{Extension, Rotator};
 use crate::foresight::{Foresight, Foresights};
 use crate::metrics::Metrics;
 use crate::paths::Documents;
@@ -24,8 +24,8 @@ use crate::{genesis, moving};
 pub struct Config {
     /// The control plane that hosts the others.
     pub hosting: CompactString,
-    /// Seals secrets at rest.
-    pub data_key: [u8; 32],
+    /// Encrypt the rows of control planes, with the keys of their objects in them.
+    pub keys: Arc<InstallationKeys>,
     /// The authority of the serving certificate, PEM: published in every namespace.
     pub serving_authority: String,
     /// Where clients reach the server, `https://host:port`; the issuer of tokens and the API's endpoints.
@@ -49,7 +49,7 @@ impl Config {
     ) -> Config {
         Config {
             hosting: hosting.into(),
-            data_key,
+            keys: Arc::new(InstallationKeys::new(data_key, [])),
             serving_authority: serving_authority.into(),
             address: address.into(),
             limits: Limits::default(),
@@ -81,11 +81,14 @@ pub struct Engine {
     pub egress: egress::Client,
     pub(crate) documents: Arc<Documents>,
     pub(crate) extension: Arc<OnceLock<Arc<dyn Extension>>>,
+    pub(crate) rotator: Arc<OnceLock<Arc<dyn Rotator>>>,
     pub(crate) foresights: Arc<Foresights>,
     pub(crate) elsewhere: Arc<OnceLock<Arc<dyn Elsewhere>>>,
     /// Where processes that share the store talk to each other, if there may be several.
     pub(crate) replicas: Arc<OnceLock<TenantId>>,
     pub(crate) pulse: Arc<Pulse>,
+    /// Control planes with values that are encrypted with an older key.
+    pub(crate) renewals: Arc<Pending>,
     /// What control planes begin with.
     pub(crate) drafts: Arc<OnceLock<Vec<genesis::Draft>>>,
     stage: watch::Sender<Stage>,
@@ -125,21 +128,22 @@ impl Engine {
         catalogs: Arc<Catalogs>,
         fairness: Fairness,
     ) -> Arc<Engine> {
-        let keys = Arc::new(InstallationKeys::new(config.data_key, []));
         let store = metrics.measured(&name, store);
         Arc::new(Engine {
             name,
-            planes: Arc::new(ControlPlanes::new(store.clone(), keys, catalogs)),
+            planes: Arc::new(ControlPlanes::new(store.clone(), config.keys.clone(), catalogs)),
             fairness: Arc::new(fairness),
             credentials: Arc::default(),
             metrics,
             egress,
             documents: Arc::default(),
             extension: Arc::default(),
+            rotator: Arc::default(),
             foresights: Arc::default(),
             elsewhere: Arc::default(),
             replicas: Arc::default(),
             pulse: Arc::default(),
+            renewals: Arc::default(),
             drafts: Arc::default(),
             stage: watch::Sender::new(Stage::Serving),
             store,
@@ -161,6 +165,15 @@ impl Engine {
     /// Adds paths to the hosting control plane; the first one counts.
     pub fn extend(&self, extension: Arc<dyn Extension>) {
         let _ = self.extension.set(extension);
+    }
+
+    /// Has keys replaced by this one when somebody asks for it; the first one counts.
+    pub fn rotate_with(&self, rotator: Arc<dyn Rotator>) {
+        let _ = self.rotator.set(rotator);
+    }
+
+    pub fn rotator(&self) -> Option<&Arc<dyn Rotator>> {
+        self.rotator.get()
     }
 
     /// Asks this one too what writes that are only tried out would lead to.

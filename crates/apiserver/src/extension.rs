@@ -21,6 +21,35 @@ pub struct Needed {
     pub name: String,
 }
 
+/// Replaces keys of the installation. Told to the engine once, before it serves.
+#[async_trait]
+pub trait Rotator: Send + Sync {
+    /// Replaces the key that rows of control planes are encrypted with. Returns when nothing is encrypted with the one before.
+    async fn rotate_data_key(&self) -> Result<RotationReport, RotationFailure>;
+
+    /// The ids of all keys that are known, that of the one that encrypts first.
+    fn keys(&self) -> Vec<String>;
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RotationReport {
+    /// Rows that were encrypted anew.
+    pub rows: u64,
+    /// The id of the key that encrypts from now on.
+    pub key: String,
+    /// All that are known.
+    pub keys: Vec<String>,
+}
+
+#[derive(thiserror::Error, Clone, Debug, PartialEq, Eq)]
+pub enum RotationFailure {
+    #[error("rotate the data key: it is being rotated")]
+    Underway,
+    #[error("rotate the data key: {0}")]
+    Failed(String),
+}
+
 /// Told to the engine once, before it serves.
 #[async_trait]
 pub trait Extension: Send + Sync {

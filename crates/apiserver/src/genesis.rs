@@ -58,6 +58,7 @@ impl Engine {
             Beginning::Fork(source, _) => DataKeys::of_copy(&self.data_keys_of(*source).await?),
             Beginning::Empty | Beginning::Export(_) => DataKeys::generate(),
         };
+        let _held = self.config.keys.hold();
         let record = self.planes.new_record(name, charter, is_copy, &data_keys, now)?;
         let source = if let Beginning::Fork(source, _) = &beginning { Some(*source) } else { None };
         let made = match beginning {
@@ -79,6 +80,7 @@ impl Engine {
         };
         if let Some(source) = source {
             self.inherit_again(&made, source).await?;
+            self.renewals.add(name);
         }
         self.planes.forget(name);
         self.announce(name).await?;
@@ -102,17 +104,15 @@ impl Engine {
         // An original that is gone was given none that the copy has anything of.
         let Some(source) = self.store.tenant_by_id(source).await? else { return Ok(()) };
         let keys = self.planes.data_keys_of(&source)?;
-        if let Some(record) = self.planes.record_with_data_keys(copy, &keys)? {
-            self.store.update_tenant(copy.id, record).await?;
-        }
+        self.change_record(copy, |copy| self.planes.record_with_data_keys(copy, &keys)).await?;
         Ok(())
     }
 
     /// What a control plane may take of the server, and may have it connect to, from now on.
     pub async fn set_limits(&self, name: &str, quota: Quota, egress: egress::Ranges) -> Result<(), Failure> {
         let Some(tenant) = self.store.tenant(name).await? else { return Err(no_control_plane().into()) };
-        let record = self.planes.record_with_limits(&tenant, quota, egress)?;
-        self.store.update_tenant(tenant.id, record).await?;
+        let change = |tenant: &Tenant| self.planes.record_with_limits(tenant, quota, egress.clone()).map(Some);
+        self.change_record(&tenant, change).await?;
         self.planes.forget(name);
         Ok(self.announce(name).await?)
     }
@@ -120,8 +120,7 @@ impl Engine {
     /// Gives a control plane keys that somebody else keeps. Whatever was issued with others is worth nothing then.
     pub async fn set_keys(&self, name: &str, keys: Keys) -> Result<(), Failure> {
         let Some(tenant) = self.store.tenant(name).await? else { return Err(no_control_plane().into()) };
-        if let Some(record) = self.planes.record_with_keys(&tenant, &keys)? {
-            self.store.update_tenant(tenant.id, record).await?;
+        if self.change_record(&tenant, |tenant| self.planes.record_with_keys(tenant, &keys)).await? {
             self.planes.forget(name);
             self.announce(name).await?;
         }
@@ -132,8 +131,8 @@ impl Engine {
     /// has to be given a new one.
     pub async fn replace_authority(&self, name: &str, generation: u64) -> Result<(), Failure> {
         let Some(tenant) = self.store.tenant(name).await? else { return Err(no_control_plane().into()) };
-        if let Some(record) = self.planes.record_with_new_authority(&tenant, generation, self.now())? {
-            self.store.update_tenant(tenant.id, record).await?;
+        let change = |tenant: &Tenant| self.planes.record_with_new_authority(tenant, generation, self.now());
+        if self.change_record(&tenant, change).await? {
             self.planes.forget(name);
             self.announce(name).await?;
         }

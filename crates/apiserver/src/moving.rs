@@ -119,6 +119,8 @@ impl Engines {
             return Err(Status::new(Reason::AlreadyExists, message).into());
         }
         let intent = Intent { to: to.name.clone(), decided: false };
+        // The copy's row is made now and stored later.
+        let _held = from.config.keys.hold();
         let begun = match from.store.write(tenant.id, vec![intent.put(Expect::Absent)?]).await {
             Err(StoreError::Conflict { .. }) => return Err(underway().into()),
             begun => begun?,

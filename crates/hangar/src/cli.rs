@@ -9,8 +9,8 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    Program, Session, adopt, aws, check, config, create, ctx, delete, import, init, kubeconfig, list, logs,
-    machine, moving, plan, revoke, tf, version, whole,
+    Program, Session, adopt, aws, check, config, create, ctx, delete, import, init, keys, kubeconfig, list,
+    logs, machine, moving, plan, revoke, tf, version, whole,
 };
 use crate::configuration::UpOptions;
 use crate::kubeconfig::Files;
@@ -126,6 +126,12 @@ enum HangarCommand {
     Kubeconfig(kubeconfig::Kubeconfig),
     /// Make all kubeconfigs of a control plane worthless that were handed out so far
     Revoke(revoke::Revoke),
+    /// Show and rotate the keys of the installation
+    #[command(arg_required_else_help = true)]
+    Keys {
+        #[command(subcommand)]
+        command: keys::Keys,
+    },
     /// Switch between control planes, and keep their contexts
     Ctx(ctx::Ctx),
     /// Look after what the kubeconfig knows of control planes
@@ -198,6 +204,7 @@ enum Command {
     Logs(logs::Logs),
     Kubeconfig(kubeconfig::Kubeconfig),
     Revoke(revoke::Revoke),
+    Keys(keys::Keys),
     Ctx(ctx::Ctx),
     Config(config::Hangar),
     Version,
@@ -231,6 +238,7 @@ impl From<HangarCommand> for Command {
             HangarCommand::Logs(logs) => Command::Logs(logs),
             HangarCommand::Kubeconfig(kubeconfig) => Command::Kubeconfig(kubeconfig),
             HangarCommand::Revoke(revoke) => Command::Revoke(revoke),
+            HangarCommand::Keys { command } => Command::Keys(command),
             HangarCommand::Ctx(ctx) => Command::Ctx(ctx),
             HangarCommand::Config { command } => Command::Config(command),
             HangarCommand::Version => Command::Version,
@@ -368,6 +376,7 @@ async fn perform(session: &Session, command: Command) -> anyhow::Result<()> {
         Command::Logs(logs) => logs::run(session, logs).await,
         Command::Kubeconfig(command) => kubeconfig::run(session, command).await,
         Command::Revoke(revoke) => revoke::run(session, revoke).await,
+        Command::Keys(command) => keys::run(session, command).await,
         Command::Ctx(ctx) => ctx::run(session, ctx).await,
         Command::Config(command) => config::run(session, command).await,
         Command::Version => version::run(session).await,

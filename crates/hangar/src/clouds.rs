@@ -7,6 +7,7 @@ pub mod terraform;
 
 use std::sync::Arc;
 
+use anyhow::Context;
 use apiserver::catalog::Offer;
 use apiserver::{Engine, Engines};
 use async_trait::async_trait;
@@ -39,7 +40,9 @@ pub type Clouds = Arc<Vec<Box<dyn Cloud>>>;
 /// would be done about an object.
 pub async fn set_up(wanted: &AwsOptions, engines: &Engines) -> anyhow::Result<Clouds> {
     let engine = engines.default_store();
-    let shared = Shared::new(engine.config.data_key);
+    // Without drivers there is nothing to fingerprint.
+    let key = if wanted.wanted() { key(engine).await? } else { [0; 32] };
+    let shared = Shared::new(key);
     engine.metrics.register(shared.metrics.collector());
     let set_up: Vec<_> = wanted.set_up(&shared).await?.into_iter().collect();
     for cloud in &set_up {
@@ -50,6 +53,14 @@ pub async fn set_up(wanted: &AwsOptions, engines: &Engines) -> anyhow::Result<Cl
         engine.foresee_with(Arc::new(foresight::OfClouds::new(engine, clouds.clone())));
     }
     Ok(clouds)
+}
+
+/// The key of what drivers encrypt and fingerprint themselves: it is in the row of the hosting control plane, and so stays the
+/// same when the installation's key is replaced.
+pub async fn key(engine: &Engine) -> anyhow::Result<[u8; 32]> {
+    let hosting = engine.store.tenant(&engine.config.hosting).await?;
+    let hosting = hosting.context("there is no hosting control plane")?;
+    Ok(engine.planes.clouds_key(&hosting)?)
 }
 
 /// What looks after the objects of clouds, where there are any.

@@ -12,6 +12,7 @@ pub mod ctx;
 pub mod delete;
 pub mod import;
 pub mod init;
+pub mod keys;
 pub mod kubeconfig;
 pub mod list;
 pub mod logs;

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::clouds::aws::AwsOptions;
 use crate::files;
+use crate::keys::KeyOptions;
 use crate::limits::LimitOptions;
 use crate::stores::{self, Named, Wanted};
 
@@ -81,6 +82,8 @@ pub struct HostOptions {
     #[command(flatten)]
     pub limits: LimitOptions,
     #[command(flatten)]
+    pub encryption: KeyOptions,
+    #[command(flatten)]
     pub aws: AwsOptions,
     /// Serve Terraform providers, whose programs or mirror are in this directory [default: none]
     #[arg(long, value_name = "DIR", env = "HANGAR_TERRAFORM_PLUGIN_DIR")]
@@ -137,6 +140,7 @@ impl HostOptions {
             shutdown_delay: self.shutdown_delay.or(other.shutdown_delay),
             egress_allow: if self.egress_allow.is_empty() { other.egress_allow } else { self.egress_allow },
             limits: self.limits.over(other.limits),
+            encryption: self.encryption.over(other.encryption),
             aws: self.aws.over(other.aws),
             terraform_plugin_dir: self.terraform_plugin_dir.or(other.terraform_plugin_dir),
             terraform_module_dir: self.terraform_module_dir.or(other.terraform_module_dir),
@@ -149,6 +153,7 @@ impl HostOptions {
             &mut self.audit_log,
             &mut self.audit_policy,
             &mut self.admin_token_file,
+            &mut self.encryption.encryption_key_file,
             &mut self.terraform_plugin_dir,
             &mut self.terraform_module_dir,
         ];
@@ -206,6 +211,7 @@ pub struct Configuration {
     pub shutdown_delay: Option<u64>,
     pub terraform_module_dir: Option<PathBuf>,
     pub egress_allow: egress::Ranges,
+    pub encryption: KeyOptions,
     pub limits: LimitOptions,
     pub aws: AwsOptions,
 }
@@ -264,6 +270,7 @@ impl Configuration {
             terraform_plugin_dir: host.terraform_plugin_dir,
             shutdown_delay: host.shutdown_delay,
             terraform_module_dir: host.terraform_module_dir,
+            encryption: host.encryption,
             aws: host.aws,
         })
     }

@@ -14,6 +14,8 @@ mod files;
 mod health;
 mod hosting;
 mod installing;
+mod keys;
+mod kms;
 mod kubeconfig;
 mod limits;
 mod logs;

@@ -28,7 +28,7 @@ use crate::configuration::{Audit, egress_range};
 use crate::limits::LimitOptions;
 use crate::numbers::Numbers;
 use crate::stores::{self, Wanted};
-use crate::{clouds, controlling, files, hosting, kubeconfig, logs, process, up};
+use crate::{clouds, controlling, files, hosting, keys, kubeconfig, logs, process, up};
 
 #[derive(Args, Debug)]
 pub struct ServeOptions {
@@ -91,9 +91,8 @@ pub struct ServeOptions {
     /// The key that service accounts' tokens are signed with, PEM
     #[arg(long, value_name = "FILE", requires = "client_ca_file")]
     service_account_key_file: Option<PathBuf>,
-    /// The key that secrets are sealed with at rest: 32 bytes, or 64 hexadecimal digits [default: made]
-    #[arg(long, value_name = "FILE")]
-    data_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    encryption: keys::KeyOptions,
     /// What the control plane may take, as the JSON of its spec.quota [default: what it wants]
     #[arg(long, value_name = "JSON", requires = "control_plane", value_parser = quota)]
     quota: Option<Quota>,
@@ -180,7 +179,12 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         stores::Opening { hosting: up::HOSTING, read_cache: options.read_cache, numbers: numbers.clone() };
     let stores = opening.open(&wanted).await?;
 
-    let shown = Shown::of(&options, &data_dir)?;
+    if data_dir.exists() {
+        files::close_to_others(&data_dir)?;
+    }
+    let used = stores.is_used().await?;
+    let opened = keys::open(&options.encryption, &data_dir, stores.is_shared(), used).await?;
+    let shown = Shown::of(&options, &data_dir, used)?;
     let single = options.control_plane.as_deref();
     let hosting = single.unwrap_or(up::HOSTING);
     let door = FrontDoor::open(&options, &shown, hosting).await?;
@@ -190,7 +194,7 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     let audit = options.audit_log.clone().map(|log| Audit { log, policy: options.audit_policy.clone() });
     let engines = stores.engines(Config {
         hosting: hosting.into(),
-        data_key: data_key(&options, &data_dir)?,
+        keys: opened.keys.clone(),
         serving_authority: shown.authority.clone(),
         address,
         limits: options.limits.requests(),
@@ -203,6 +207,12 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         establish(engines.default_store(), name, &options).await?;
     }
 
+    let rotation = keys::Rotation::new(opened, engines.clone());
+    engines.default_store().rotate_with(rotation.clone());
+    tokio::spawn(rotation.go_on());
+    for engine in engines.iter() {
+        tokio::spawn(engine.clone().renew_values());
+    }
     let clouds = clouds::set_up(&options.aws_options.clone().unwrap_or_default(), &engines).await?;
 
     let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
@@ -314,27 +324,6 @@ fn read(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-fn data_key(options: &ServeOptions, data_dir: &Path) -> anyhow::Result<[u8; 32]> {
-    let Some(path) = &options.data_key_file else { return up::data_key(data_dir) };
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    key_of(&bytes).with_context(|| format!("{} does not hold a key of 32 bytes", path.display()))
-}
-
-fn key_of(bytes: &[u8]) -> Option<[u8; 32]> {
-    if let Ok(key) = bytes.try_into() {
-        return Some(key);
-    }
-    let text = std::str::from_utf8(bytes).ok()?.trim();
-    let mut key = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (index, byte) in key.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(index * 2..index * 2 + 2)?, 16).ok()?;
-    }
-    Some(key)
-}
-
 /// What is shown to clients, and where it comes from.
 struct Shown {
     /// None when another process shows it.
@@ -348,7 +337,7 @@ struct Shown {
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 impl Shown {
-    fn of(options: &ServeOptions, data_dir: &Path) -> anyhow::Result<Shown> {
+    fn of(options: &ServeOptions, data_dir: &Path, used: bool) -> anyhow::Result<Shown> {
         if let (Some(chain), Some(key), Some(root)) =
             (&options.tls_cert_file, &options.tls_private_key_file, &options.root_ca_file)
         {
@@ -365,7 +354,7 @@ impl Shown {
         }
         files::private_dir(data_dir)?;
         let now = jiff::Timestamp::now();
-        let authority = up::serving_authority(data_dir, now)?;
+        let authority = up::serving_authority(data_dir, used, now)?;
         let ip = options.advertise_address.unwrap_or(options.listen.ip());
         let certificate = up::serving_certificate(&authority, &options.domain, ip, now)?;
         Ok(Shown { certificate: Some(certificate), authority: authority.certificate_pem(), files: None })
@@ -389,22 +378,5 @@ impl Shown {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn data_keys() {
-        let check = |bytes: &[u8], expected: Option<[u8; 32]>| assert_eq!(key_of(bytes), expected);
-        check(&[7; 32], Some([7; 32]));
-        check("0a".repeat(32).as_bytes(), Some([10; 32]));
-        check(format!("{}\n", "Fe".repeat(32)).as_bytes(), Some([254; 32]));
-        check("xy".repeat(32).as_bytes(), None);
-        check(&[7; 31], None);
-        check("é".repeat(32).as_bytes(), None);
-        check(b"", None);
     }
 }

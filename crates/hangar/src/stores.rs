@@ -110,7 +110,7 @@ fn own_name() -> Option<String> {
 }
 
 /// Opens a store and makes it if it is not there.
-async fn open_engine(place: &Place) -> anyhow::Result<Arc<dyn Store>> {
+pub async fn open_engine(place: &Place) -> anyhow::Result<Arc<dyn Store>> {
     Ok(open(place).await?.0)
 }
 
@@ -326,6 +326,26 @@ impl Opened {
         self.0.iter().map(|one| &one.named.place)
     }
 
+    /// Whether any of those that are there has a control plane.
+    pub async fn is_used(&self) -> anyhow::Result<bool> {
+        for one in &self.0 {
+            let mut after: Option<String> = None;
+            loop {
+                let page = match one.store.tenants(after.as_deref(), PAGE).await {
+                    Err(StoreError::Unavailable(_)) => break,
+                    page => page?,
+                };
+                // Other rows are the server's own.
+                if page.iter().any(|tenant| !tenant.name.starts_with('_')) {
+                    return Ok(true);
+                }
+                let Some(last) = page.last() else { break };
+                after = Some(last.name.to_string());
+            }
+        }
+        Ok(false)
+    }
+
     /// Whether each is used, in the same order.
     pub fn in_use(&self) -> Vec<InUse> {
         self.0.iter().map(|one| one.in_use.clone()).collect()
@@ -341,8 +361,8 @@ pub async fn hosting(
 ) -> anyhow::Result<Option<Arc<ControlPlane>>> {
     match engine.planes.find(name).await {
         Err(ControlPlaneError::Codec(CodecError::WrongKey(_))) => bail!(
-            "what is in the store was sealed with another data key than that of {keys}: copy the directory from a server of \
-             this installation to {keys}, or name its data.key with --data-key-file",
+            "what is in the store was encrypted with another key than this server has: copy the keys of a server of this \
+             installation to {keys}, or name its data.key with --encryption-key-file",
             keys = data_dir.join("keys").display(),
         ),
         found => Ok(found?),

@@ -19,7 +19,7 @@ use crate::clouds;
 use crate::commands::machine;
 use crate::configuration::{Audit, Configuration, UpOptions};
 use crate::numbers::Numbers;
-use crate::{controlling, files, kubeconfig, logs, process, stores};
+use crate::{controlling, files, keys, kubeconfig, logs, process, stores};
 
 /// The control plane that hosts the others.
 pub const HOSTING: &str = "host";
@@ -41,13 +41,19 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     process::file_size_limit_is_an_error()?;
     files::private_dir(&configuration.data_dir)?;
     let _held = machine::hold(&configuration.data_dir).await?;
+    files::close_to_others(&configuration.data_dir)?;
     let numbers = Numbers::default();
     let opening =
         stores::Opening { hosting: HOSTING, read_cache: configuration.read_cache, numbers: numbers.clone() };
     let stores = opening.open(&configuration.stores).await?;
 
+    // Also what was made while they were opened.
+    files::close_to_others(&configuration.data_dir)?;
+    let used = stores.is_used().await?;
+    let opened = keys::open(&configuration.encryption, &configuration.data_dir, stores.is_shared(), used).await?;
+
     let now = jiff::Timestamp::now();
-    let authority = serving_authority(&configuration.data_dir, now)?;
+    let authority = serving_authority(&configuration.data_dir, used, now)?;
     let certificate = serving_certificate(&authority, &configuration.domain, configuration.listen.ip(), now)?;
     let options = listener::Options {
         doors: Doors { domain: configuration.domain.clone(), hosting: HOSTING.into() },
@@ -58,7 +64,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
 
     let engines = stores.engines(Config {
         hosting: HOSTING.into(),
-        data_key: data_key(&configuration.data_dir)?,
+        keys: opened.keys.clone(),
         serving_authority: authority.certificate_pem(),
         address,
         limits: configuration.limits.requests(),
@@ -71,6 +77,12 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
         Some(plane) => plane,
         None => engine.create_control_plane(HOSTING).await.map_err(|failure| anyhow::anyhow!(failure.0))?,
     };
+    let rotation = keys::Rotation::new(opened, engines.clone());
+    engine.rotate_with(rotation.clone());
+    tokio::spawn(rotation.go_on());
+    for engine in engines.iter() {
+        tokio::spawn(engine.clone().renew_values());
+    }
     let admin = engine.issue_client(&hosting, "hangar-admin", &[auth::user::MASTERS], ADMIN_LIFETIME);
     let admin = admin.map_err(|failure| anyhow::anyhow!(failure.0))?;
     let config =
@@ -116,7 +128,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
             cache: configuration.data_dir.join("terraform"),
             memory: configuration.data_dir.join("terraform-kinds"),
             hosting: HOSTING.into(),
-            key: engine.config.data_key,
+            key: clouds::key(engine).await?,
         };
         let leases = seats.first().and_then(controlling::Seat::leases);
         // Their processes end before this one does.
@@ -235,16 +247,16 @@ pub fn reachable(bound: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Seals secrets at rest. Lost, they cannot be read again.
-pub fn data_key(data_dir: &Path) -> anyhow::Result<[u8; 32]> {
-    let path = data_dir.join("keys/data.key");
-    let key = files::read_or_create(&path, || Ok(rand::random::<[u8; 32]>().to_vec()))?;
-    key.try_into().map_err(|_| anyhow::anyhow!("{} does not hold a key of 32 bytes", path.display()))
-}
-
-/// The authority of everything this installation serves.
-pub fn serving_authority(data_dir: &Path, now: jiff::Timestamp) -> anyhow::Result<Authority> {
+/// The authority of everything this installation serves. It is made only where nobody trusts one yet.
+pub fn serving_authority(data_dir: &Path, used: bool, now: jiff::Timestamp) -> anyhow::Result<Authority> {
     let path = data_dir.join("keys/serving-authority.pem");
+    if used && !path.try_exists().with_context(|| format!("read key file {}", path.display()))? {
+        anyhow::bail!(
+            "read key file {}: it is missing, and clients of the control planes in the store trust it: put the file back from a \
+             backup or from another server of this installation",
+            path.display()
+        );
+    }
     let pem = files::read_or_create(&path, || {
         let made = Authority::generate("hangar-serving", now, AUTHORITY_LIFETIME)?.to_pem();
         Ok(format!("{}{}", made.certificate, made.key.expose()).into_bytes())

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::keys::Keys;
 use crate::past::written_now;
 use crate::reads::PAGE;
-use crate::transaction::{absent, delete, exists, get, modified_at, put, range};
+use crate::transaction::{absent, delete, exists, get, modified_at, put, range, value_is};
 use crate::wire::{KeyValue, Step, Txn};
 
 /// The id of the next tenant, as last seen.
@@ -186,6 +186,28 @@ impl Engine {
         let txn = Txn { compare: vec![exists(&head)], success: vec![row], failure: vec![get(&head)] };
         let mut answer = self.commit(fence, txn).await?;
         if answer.succeeded { Ok(()) } else { self.head(&about, &mut answer).map(drop) }
+    }
+
+    /// The same if the record is the one that is known.
+    pub(crate) async fn replace(
+        &self,
+        fence: Option<&Fence>,
+        tenant: &Tenant,
+        record: Bytes,
+    ) -> Result<bool, StoreError> {
+        let about = self.about(tenant.id).await?;
+        let name = self.keys.name(&about.name);
+        let head = self.keys.head(tenant.id);
+        let known = directory_row(tenant.id, &tenant.record);
+        let compare = vec![exists(&head), value_is(&name, &known)];
+        let row = put(&name, directory_row(tenant.id, &record));
+        let txn = Txn { compare, success: vec![row], failure: vec![get(&head)] };
+        let mut answer = self.commit(fence, txn).await?;
+        if !answer.succeeded {
+            // There is another record, or nobody any more.
+            self.head(&about, &mut answer)?;
+        }
+        Ok(answer.succeeded)
     }
 
     /// Gone from the directory and for every reader at once; its objects go in the background.

@@ -137,6 +137,10 @@ impl Store for Etcd {
         self.engine.update(self.fence(), tenant, record).await
     }
 
+    async fn replace_record(&self, tenant: &Tenant, record: Bytes) -> Result<bool, StoreError> {
+        self.engine.replace(self.fence(), tenant, record).await
+    }
+
     async fn delete_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
         self.engine.delete(self.fence(), tenant).await
     }

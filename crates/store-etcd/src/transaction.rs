@@ -6,7 +6,7 @@ use store::StoreError;
 use crate::keys::Span;
 use crate::wire::{
     Against, CREATED, Compare, DeleteRange, EQUAL, GREATER, KeyValue, LESS, MODIFIED, Outcome, Put, Range,
-    RangeResponse, Step, Txn, TxnResponse, outcome, signed, step, unsigned,
+    RangeResponse, Step, Txn, TxnResponse, VALUE, outcome, signed, step, unsigned,
 };
 
 /// What etcd takes in one list of a transaction, unless it is told otherwise (`--max-txn-ops`), is 128; three less
@@ -27,6 +27,10 @@ pub(crate) fn absent(key: &Bytes) -> Compare {
 /// The key was last written by this revision; 0 is that it is not there.
 pub(crate) fn modified_at(key: &Bytes, revision: u64) -> Compare {
     compare(key, EQUAL, MODIFIED, Against::Modified(signed(revision)))
+}
+
+pub(crate) fn value_is(key: &Bytes, value: &Bytes) -> Compare {
+    compare(key, EQUAL, VALUE, Against::Value(value.clone()))
 }
 
 pub(crate) fn modified_before(key: &Bytes, revision: u64) -> Compare {

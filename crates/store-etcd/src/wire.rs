@@ -136,6 +136,7 @@ pub(crate) const LESS: i32 = 2;
 /// What it looks at.
 pub(crate) const CREATED: i32 = 1;
 pub(crate) const MODIFIED: i32 = 2;
+pub(crate) const VALUE: i32 = 3;
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Compare {
@@ -145,7 +146,7 @@ pub(crate) struct Compare {
     pub target: i32,
     #[prost(bytes = "bytes", tag = "3")]
     pub key: Bytes,
-    #[prost(oneof = "Against", tags = "5, 6")]
+    #[prost(oneof = "Against", tags = "5, 6, 7")]
     pub against: Option<Against>,
 }
 
@@ -155,6 +156,8 @@ pub(crate) enum Against {
     Created(i64),
     #[prost(int64, tag = "6")]
     Modified(i64),
+    #[prost(bytes = "bytes", tag = "7")]
+    Value(Bytes),
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -225,6 +225,8 @@ statements! {
         )
         SELECT c.id, c.seq, pg_notify($12::text, $13::text || ' ' || c.seq) FROM c";
 
+    ReplaceRecord = "UPDATE directory SET record = $2 WHERE id = $1 AND record = $3 RETURNING id";
+
     UpdateTenant = "UPDATE directory SET record = $2 WHERE id = $1 RETURNING id";
 
     /// Gone from the directory and for every reader, with a line in the log that ends its watches everywhere.

@@ -351,6 +351,10 @@ impl Store for Postgres {
         Ok(self.update(tenant, record).await?)
     }
 
+    async fn replace_record(&self, tenant: &Tenant, record: Bytes) -> Result<bool, StoreError> {
+        Ok(self.replace(tenant, record).await?)
+    }
+
     async fn delete_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
         Ok(self.delete(tenant).await?)
     }

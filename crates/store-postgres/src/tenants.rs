@@ -129,6 +129,18 @@ impl Postgres {
         if rows.is_empty() { Err(StoreError::NoTenant.into()) } else { Ok(()) }
     }
 
+    /// The same if the record is the one that is known. A commit whose end was lost is told as a record that is another's.
+    pub(crate) async fn replace(&self, tenant: &Tenant, record: Bytes) -> Result<bool, Fault> {
+        let parameters: Parameters<'_> = &[&integer(tenant.id.0), &record.as_ref(), &tenant.record.as_ref()];
+        if !self.change(None, Sql::ReplaceRecord, parameters).await?.is_empty() {
+            return Ok(true);
+        }
+        match snapshot::tenant_by_id(self.readers(), tenant.id).await? {
+            Some(_) => Ok(false),
+            None => Err(StoreError::NoTenant.into()),
+        }
+    }
+
     pub(crate) async fn delete(&self, tenant: TenantId) -> Result<(), Fault> {
         let (id, channel, sender) = (integer(tenant.0), self.channel(), self.id().to_string());
         let parameters: Parameters<'_> = &[&id, &channel, &sender];

@@ -347,6 +347,9 @@ pub trait Store: Send + Sync + 'static {
 
     async fn update_tenant(&self, tenant: TenantId, record: Bytes) -> Result<(), StoreError>;
 
+    /// The same if the record is still the one that was read. False, and nothing written, if it is another one.
+    async fn replace_record(&self, tenant: &Tenant, record: Bytes) -> Result<bool, StoreError>;
+
     /// The tenant is gone when this returns, for readers and watchers; its bytes go in the background.
     async fn delete_tenant(&self, tenant: TenantId) -> Result<(), StoreError>;
 

@@ -106,6 +106,10 @@ impl<S: StandsFor> Store for StandIn<S> {
         self.0.to_change().await?.update_tenant(tenant, record).await
     }
 
+    async fn replace_record(&self, tenant: &Tenant, record: Bytes) -> Result<bool, StoreError> {
+        self.0.to_change().await?.replace_record(tenant, record).await
+    }
+
     async fn delete_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
         self.0.to_change().await?.delete_tenant(tenant).await
     }

@@ -9,6 +9,8 @@
 //! | `GET /hangar/v1/control-planes/NAME/revision?at=TIME` | the revision that was current then |
 //! | `GET /hangar/v1/control-planes/NAME/audit?since=TIME` | what the audit log has of it, a line each |
 //! | `GET /hangar/v1/control-planes/A/diff/B` | what B has other than A |
+//! | `GET /hangar/v1/keys` | the ids of the installation's keys |
+//! | `POST /hangar/v1/keys/data/rotate` | another key for data at rest |
 //!
 //! Who may ask is said by roles with these `nonResourceURLs`; nobody but administrators may by default. A control plane
 //! that begins as a copy of another is asked for with the right to `fork` that one.
@@ -19,7 +21,7 @@ use std::time::Duration;
 use apiserver::call::Head;
 use apiserver::control_plane::Charter;
 use apiserver::service::{Answer, Failure, method_not_allowed};
-use apiserver::{Body, Engine, Engines, Extension, Needed};
+use apiserver::{Body, Engine, Engines, Extension, Needed, RotationFailure, Rotator};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -80,6 +82,12 @@ impl Endpoints {
         let found = self.engines.find(name).await?;
         // Who is nowhere is not found in the first one either, and that says so.
         Ok(found.map_or(self.engines.default_store(), |(engine, _)| engine))
+    }
+
+    fn rotator(&self) -> Result<&Arc<dyn Rotator>, Failure> {
+        self.engines.default_store().rotator().ok_or_else(|| {
+            Status::new(Reason::NotFound, "the keys of this server are not replaced by it").into()
+        })
     }
 
     /// That of a store by its name.
@@ -209,6 +217,18 @@ impl Extension for Endpoints {
                 let (left, right) = (self.backup(one, None).await?, self.backup(other, None).await?);
                 Ok(answer(&json!({"items": operations::diff(left, right).await?})))
             }
+            ["keys"] if get => {
+                let keys = self.rotator()?.keys();
+                Ok(answer(&json!({"data": {"current": keys.first(), "known": keys}})))
+            }
+            ["keys", "data", "rotate"] if head.method == Method::POST => {
+                let rotator = self.rotator()?.clone();
+                // It goes on without whoever asked.
+                let done = tokio::spawn(async move { rotator.rotate_data_key().await }).await;
+                let done = done.map_err(Status::internal)?.map_err(not_rotated)?;
+                Ok(answer(&json!({"current": done.key, "known": done.keys, "rewritten": done.rows})))
+            }
+            ["keys"] | ["keys", "data", "rotate"] => Err(method_not_allowed().into()),
             ["control-planes", _, "usage" | "export" | "import" | "revision" | "audit"]
             | ["control-planes", _, "diff", _] => Err(method_not_allowed().into()),
             _ => {
@@ -220,6 +240,14 @@ impl Extension for Endpoints {
     fn needs(&self, kind: &str, object: &Value, old: Option<&Value>) -> Vec<Needed> {
         if kind == names::CONTROL_PLANES { needed(object, old) } else { Vec::new() }
     }
+}
+
+fn not_rotated(failure: RotationFailure) -> Status {
+    let reason = match failure {
+        RotationFailure::Underway => Reason::Conflict,
+        RotationFailure::Failed(_) => Reason::InternalError,
+    };
+    Status::new(reason, failure.to_string())
 }
 
 /// What a control plane is made of is looked at for whoever asks for it, who has to be allowed to look.

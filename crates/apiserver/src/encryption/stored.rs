@@ -170,6 +170,90 @@ async fn what_versions_before_stored_is_read_and_is_written_in_the_new_format() 
     readable(&fixture, "a", "new").await;
 }
 
+async fn compact(engine: &Engine) {
+    let nothing = store::Retention { age: Duration::ZERO, bytes: 0 };
+    engine.store.compact(nothing).await.unwrap();
+}
+
+async fn renew(engine: &Engine, name: &str) -> bool {
+    engine.renew(name).await.map_err(|failure| failure.0).unwrap()
+}
+
+#[tokio::test]
+async fn values_of_the_format_before_are_rewritten_and_then_refused() {
+    let fixture = Fixture::new().await;
+    let engine = &fixture.engine;
+    as_before_this_format(&fixture, "a", "text").await;
+    let a = id(engine, "a").await;
+    let old = value(&*engine.store, a).await;
+    assert!(!renew(engine, "a").await, "history still has the old value");
+    assert_ne!(value(&*engine.store, a).await[0], codec::UNBOUND);
+    readable(&fixture, "a", "text").await;
+    put(&*engine.store, a, old.clone()).await;
+    readable(&fixture, "a", "text").await;
+    assert_eq!(fixture.ask("a", "PUT", &format!("{SECRETS}/mark"), &body("new")).await.0, 200);
+    compact(engine).await;
+    assert!(renew(engine, "a").await);
+    // That is recorded: also for whoever comes later.
+    let config = Config::new(crate::fixture::HOST, INSTALLATION, "", ([127, 0, 0, 1], 6444));
+    let later = Engine::new(engine.store.clone(), config);
+    readable(&fixture, "a", "new").await;
+    put(&*engine.store, a, old.clone()).await;
+    refused(&fixture, "a").await;
+    let plane = later.planes.find("a").await.unwrap().unwrap();
+    assert!(plane.codec.decode(&mark(), &old, Revision(1)).is_err());
+    assert!(renew(engine, "a").await, "what nobody can read stops nothing");
+}
+
+#[tokio::test]
+async fn a_fork_forgets_the_keys_of_its_original() {
+    let fixture = Fixture::new().await;
+    let engine = &fixture.engine;
+    assert_eq!(fixture.ask("a", "POST", SECRETS, &body("before")).await.0, 201);
+    let a = id(engine, "a").await;
+    make(&fixture, "fork", Beginning::Fork(a, None)).await;
+    let fork = id(engine, "fork").await;
+    let shared = value(&*engine.store, fork).await;
+    let watched = fixture.engine.clone().renew_values();
+    let rewritten = async {
+        while value(&*engine.store, fork).await == shared {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        () = watched => unreachable!("it goes on until the engine stops"),
+        () = rewritten => {}
+    }
+    readable(&fixture, "fork", "before").await;
+    while !renew(engine, "fork").await {
+        compact(engine).await;
+    }
+    readable(&fixture, "fork", "before").await;
+    readable(&fixture, "a", "before").await;
+    put(&*engine.store, fork, value(&*engine.store, a).await).await;
+    refused(&fixture, "fork").await;
+}
+
+#[tokio::test]
+async fn rows_are_encrypted_with_the_first_key_and_changes_in_between_stay() {
+    let fixture = Fixture::new().await;
+    let engine = &fixture.engine;
+    let read = engine.store.tenant("a").await.unwrap().unwrap();
+    engine.config.keys.replace([8; 32], [INSTALLATION]);
+    let quota = crate::control_plane::Quota { objects: Some(7), ..Default::default() };
+    let limits = engine.set_limits("a", quota, egress::Ranges::default()).await;
+    limits.map_err(|failure| failure.0).unwrap();
+    // Whoever read the row before finds it changed, and does not write over it.
+    let changed = engine.change_record(&read, |row| engine.planes.rewrapped(row)).await;
+    assert!(!changed.map_err(|failure| failure.0).unwrap());
+    assert_eq!(engine.planes.find("a").await.unwrap().unwrap().charter.quota, quota);
+    assert_eq!(engine.rewrap_records().await.map_err(|failure| failure.0).unwrap(), 1, "the other one");
+    assert_eq!(engine.rewrap_records().await.map_err(|failure| failure.0).unwrap(), 0);
+    engine.config.keys.forget_others();
+    engine.planes.forget_all();
+    assert!(engine.planes.find("a").await.unwrap().is_some());
+}
+
 #[tokio::test]
 async fn a_write_that_cannot_be_encrypted_fails_and_stores_nothing() {
     let fixture = Fixture::new().await;

@@ -253,6 +253,10 @@ impl Store for Measured {
         measured!(self, Directory, self.inner.update_tenant(tenant, record))
     }
 
+    async fn replace_record(&self, tenant: &Tenant, record: Bytes) -> Result<bool, StoreError> {
+        measured!(self, Directory, self.inner.replace_record(tenant, record))
+    }
+
     async fn delete_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
         measured!(self, DeleteTenant, self.inner.delete_tenant(tenant))
     }

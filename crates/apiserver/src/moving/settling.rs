@@ -139,8 +139,9 @@ async fn discard(engine: &Engine, tenant: TenantId) -> Result<(), Failure> {
 async fn open(engine: &Engine, copy: &Tenant) -> Result<(), Failure> {
     // Before it is open, so that whoever finds it broken off here knows that nobody has been told.
     mark(engine, copy.id, key(ARRIVAL)).await?;
-    engine.store.update_tenant(copy.id, engine.planes.record_with_seal(copy, None)?).await?;
+    engine.change_record(copy, |copy| engine.planes.record_with_seal(copy, None).map(Some)).await?;
     engine.planes.forget(&copy.name);
+    engine.renewals.add(&copy.name);
     engine.announce(&copy.name).await?;
     take_mark(engine, copy.id, key(ARRIVAL)).await
 }
@@ -151,7 +152,7 @@ impl Engine {
         let copied = Key::new(ARRIVAL, "", COPIED);
         mark(self, tenant.id, copied.clone()).await?;
         take_mark(self, tenant.id, copied).await?;
-        self.store.update_tenant(tenant.id, self.planes.record_of_told(tenant)?).await?;
+        self.change_record(tenant, |tenant| self.planes.record_of_told(tenant).map(Some)).await?;
         Ok(())
     }
 }

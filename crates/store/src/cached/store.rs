@@ -145,6 +145,10 @@ impl Store for Cached {
         self.engine.update_tenant(tenant, record).await
     }
 
+    async fn replace_record(&self, tenant: &Tenant, record: Bytes) -> Result<bool, StoreError> {
+        self.engine.replace_record(tenant, record).await
+    }
+
     async fn delete_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
         self.engine.delete_tenant(tenant).await
     }

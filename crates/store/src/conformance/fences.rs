@@ -8,7 +8,7 @@ use futures::StreamExt;
 
 use super::copies::bytes_of;
 use super::{Fixture, Harness, key, put, tenant};
-use crate::{Expect, Export, Fence, Operation, Store, StoreError, TenantId};
+use crate::{Expect, Export, Fence, Operation, Store, StoreError, Tenant, TenantId};
 
 /// What a lease looks like to a store: a key of a tenant of its own.
 struct Lease {
@@ -37,6 +37,8 @@ async fn all_changes(
     let record = Bytes::from("r");
     let import: Export = futures::stream::iter([Ok(export.clone())]).boxed();
     let doomed = store.tenant("doomed").await.unwrap().unwrap().id;
+    // Replaced after it was updated, to the same.
+    let known = Tenant { record: record.clone(), ..store.tenant_by_id(of).await.unwrap().unwrap() };
     vec![
         ("write", store.write(of, vec![put("a", "fenced")]).await.err()),
         ("many writes", store.write(of, (0..300).map(|i| put(&format!("m{i}"), "x")).collect()).await.err()),
@@ -46,6 +48,7 @@ async fn all_changes(
         ),
         ("create", store.create_tenant("made", record.clone(), vec![(key("a"), Bytes::new())]).await.err()),
         ("update", store.update_tenant(of, record.clone()).await.err()),
+        ("replace", store.replace_record(&known, record.clone()).await.err()),
         ("fork", store.fork_tenant(of, None, "forked", record.clone()).await.err()),
         ("import", store.import_tenant("imported", record, import).await.err()),
         ("remove", store.delete_tenant(doomed).await.err()),

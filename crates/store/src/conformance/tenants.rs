@@ -106,10 +106,19 @@ pub async fn cannot_see_each_other(harness: Arc<impl Harness>) {
 
 pub async fn records_change(harness: Arc<impl Harness>) {
     let f = Fixture::new(&*harness).await;
+    let old = f.store.tenant("first").await.unwrap().unwrap();
     f.store.update_tenant(f.tenant, Bytes::from("new")).await.unwrap();
+    assert!(!f.store.replace_record(&old, Bytes::from("newer")).await.unwrap(), "it is another one by now");
     let f = f.reopen(&*harness).await;
     let found = f.store.tenant("first").await.unwrap().unwrap();
     assert_eq!((found.id, &found.record[..]), (f.tenant, &b"new"[..]));
+    assert!(f.store.replace_record(&found, Bytes::from("newer")).await.unwrap());
+    assert!(!f.store.replace_record(&found, Bytes::from("newest")).await.unwrap());
+    let found = f.store.tenant("first").await.unwrap().unwrap();
+    assert_eq!(&found.record[..], b"newer");
+    f.store.delete_tenant(f.tenant).await.unwrap();
+    let gone = f.store.replace_record(&found, Bytes::from("x")).await;
+    assert!(matches!(gone, Err(StoreError::NoTenant)), "{gone:?}");
 }
 
 pub async fn removal_continues_after_reopening(harness: Arc<impl Harness>) {

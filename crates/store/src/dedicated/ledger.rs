@@ -259,6 +259,19 @@ impl Ledger {
         if changed == 0 { Err(StoreError::NoTenant) } else { Ok(()) }
     }
 
+    /// The same if the record is the one that is known.
+    pub(super) fn replace(&self, id: TenantId, known: &Bytes, record: &Bytes) -> Result<bool, StoreError> {
+        let changed = self.write(|connection| {
+            let row = params![integer(id.0), record.as_ref(), known.as_ref()];
+            let sql = "UPDATE room SET record = ?2 WHERE id = ?1 AND record = ?3 AND state IN (1, 2)";
+            connection.execute(sql, row)
+        })?;
+        if changed == 0 && self.by_id(id)?.is_none() {
+            return Err(StoreError::NoTenant);
+        }
+        Ok(changed > 0)
+    }
+
     /// From now on it is nobody's.
     pub(super) fn leave(&self, id: TenantId) -> Result<(), StoreError> {
         let sql = "UPDATE room SET state = ?2 WHERE id = ?1 AND state IN (1, 2)";

@@ -223,6 +223,12 @@ impl Store for Dedicated {
         self.house.blocking(move |house| house.ledger.update(tenant, &record)).await
     }
 
+    async fn replace_record(&self, tenant: &Tenant, record: Bytes) -> Result<bool, StoreError> {
+        let _passed = self.pass().await?;
+        let (id, known) = (tenant.id, tenant.record.clone());
+        self.house.blocking(move |house| house.ledger.replace(id, &known, &record)).await
+    }
+
     async fn delete_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
         let passed = self.pass().await?;
         self.house.blocking(move |house| house.ledger.leave(tenant)).await?;

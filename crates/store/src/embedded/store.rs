@@ -215,6 +215,11 @@ impl Store for Embedded {
         self.change(move |batch| batch.update_tenant(tenant, &record)).await
     }
 
+    async fn replace_record(&self, tenant: &Tenant, record: Bytes) -> Result<bool, StoreError> {
+        let (id, known) = (tenant.id, tenant.record.clone());
+        self.change(move |batch| batch.replace_record(id, &known, &record)).await
+    }
+
     async fn delete_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
         self.change(move |batch| batch.delete_tenant(tenant)).await
     }

@@ -85,6 +85,20 @@ impl Batch<'_> {
         Ok(())
     }
 
+    pub(super) fn replace_record(
+        &mut self,
+        tenant: TenantId,
+        known: &Bytes,
+        record: &Bytes,
+    ) -> Result<bool, Fault> {
+        let entered = snapshot::tenant_by_id(self.connection, tenant)?.ok_or(StoreError::NoTenant)?;
+        if entered.record != *known {
+            return Ok(false);
+        }
+        self.update_tenant(tenant, record)?;
+        Ok(true)
+    }
+
     /// Gone from the directory and for every reader at once; what it stored is left to a chore.
     pub(super) fn delete_tenant(&mut self, tenant: TenantId) -> Result<(), Fault> {
         self.tenant(tenant)?;
