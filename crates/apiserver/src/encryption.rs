@@ -36,29 +36,33 @@ const OLD_HEADER: usize = 9;
 
 /// AES-256-GCM with random nonces, which may encrypt 2^32 values under one key.
 #[derive(Clone)]
-pub(crate) enum Cipher {
-    Aes(Arc<RandomizedNonceKey>),
+pub(crate) struct Cipher {
+    key: Arc<RandomizedNonceKey>,
     /// Fails to encrypt.
     #[cfg(test)]
-    Broken,
+    broken: bool,
 }
 
 impl Cipher {
     pub(crate) fn new(secret: &[u8; 32]) -> Cipher {
         let key = RandomizedNonceKey::new(&AES_256_GCM, secret);
         // The length of the key is right by type, which is the only way this can fail.
-        Cipher::Aes(Arc::new(key.unwrap_or_else(|_| unreachable!("a 32-byte key fits AES-256"))))
+        let key = Arc::new(key.unwrap_or_else(|_| unreachable!("a 32-byte key fits AES-256")));
+        Cipher {
+            key,
+            #[cfg(test)]
+            broken: false,
+        }
     }
 
     /// Appends nonce, ciphertext and tag. None if nothing could be encrypted.
     #[must_use]
     pub(crate) fn encrypt(&self, bound: &[u8], mut plain: Vec<u8>, out: &mut BytesMut) -> Option<()> {
-        let key = match self {
-            Cipher::Aes(key) => key,
-            #[cfg(test)]
-            Cipher::Broken => return None,
-        };
-        let nonce = key.seal_in_place_append_tag(Aad::from(bound), &mut plain).ok()?;
+        #[cfg(test)]
+        if self.broken {
+            return None;
+        }
+        let nonce = self.key.seal_in_place_append_tag(Aad::from(bound), &mut plain).ok()?;
         out.put_slice(nonce.as_ref());
         out.put_slice(&plain);
         Some(())
@@ -66,15 +70,10 @@ impl Cipher {
 
     /// The plain text of what [`Cipher::encrypt`] appended.
     pub(crate) fn decrypt(&self, bound: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
-        let key = match self {
-            Cipher::Aes(key) => key,
-            #[cfg(test)]
-            Cipher::Broken => return None,
-        };
         let (nonce, body) = sealed.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut body = body.to_vec();
-        let length = key.open_in_place(nonce, Aad::from(bound), &mut body).ok()?.len();
+        let length = self.key.open_in_place(nonce, Aad::from(bound), &mut body).ok()?.len();
         body.truncate(length);
         Some(body)
     }
@@ -427,8 +426,9 @@ impl DataKeys {
 
     #[cfg(test)]
     pub(crate) fn broken() -> DataKeys {
-        let key = DataKey::generate();
-        DataKeys(Arc::new(vec![DataKey { cipher: Cipher::Broken, ..key }]))
+        let mut key = DataKey::generate();
+        key.cipher.broken = true;
+        DataKeys(Arc::new(vec![key]))
     }
 }
 

@@ -111,7 +111,8 @@ impl Engine {
     /// What a control plane may take of the server, and may have it connect to, from now on.
     pub async fn set_limits(&self, name: &str, quota: Quota, egress: egress::Ranges) -> Result<(), Failure> {
         let Some(tenant) = self.store.tenant(name).await? else { return Err(no_control_plane().into()) };
-        let change = |tenant: &Tenant| self.planes.record_with_limits(tenant, quota, egress.clone()).map(Some);
+        let change =
+            |tenant: &Tenant| self.planes.record_with_limits(tenant, quota, egress.clone()).map(Some);
         self.change_record(&tenant, change).await?;
         self.planes.forget(name);
         Ok(self.announce(name).await?)

@@ -28,7 +28,13 @@ use crate::kms::{self, Kms};
 pub struct KeyOptions {
     /// The file with the key that encrypts data keys: 32 bytes, or a line of 64 hexadecimal digits for each key, of which the
     /// first one encrypts [default: DATA_DIR/keys/data.key, made]
-    #[arg(long, value_name = "FILE", env = "HANGAR_ENCRYPTION_KEY_FILE", group = "encryption key", alias = "data-key-file")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "HANGAR_ENCRYPTION_KEY_FILE",
+        group = "encryption key",
+        alias = "data-key-file"
+    )]
     pub encryption_key_file: Option<PathBuf>,
     /// The name of a systemd credential that is such a file
     #[arg(long, value_name = "NAME", env = "HANGAR_ENCRYPTION_KEY_CREDENTIAL", group = "encryption key")]
@@ -106,12 +112,7 @@ pub struct Opened {
 
 /// Reads the installation's keys. They are made only where there is nothing yet that others encrypted: `used` says whether the
 /// stores have control planes.
-pub async fn open(
-    options: &KeyOptions,
-    data_dir: &Path,
-    shared: bool,
-    used: bool,
-) -> anyhow::Result<Opened> {
+pub async fn open(options: &KeyOptions, data_dir: &Path, shared: bool, used: bool) -> anyhow::Result<Opened> {
     let place = options.place(data_dir)?;
     let path = place.path();
     let missing = match path.try_exists() {
@@ -156,7 +157,9 @@ async fn read(place: &Place) -> anyhow::Result<Vec<[u8; 32]>> {
             let mut keys = Vec::new();
             for row in read_wrapped(path)? {
                 let opened = kms.decrypt(&row).await;
-                keys.push(opened.with_context(|| format!("decrypt key file {} with the KMS", path.display()))?);
+                keys.push(
+                    opened.with_context(|| format!("decrypt key file {} with the KMS", path.display()))?,
+                );
             }
             Ok(keys)
         }
@@ -190,7 +193,8 @@ fn write_plain(path: &Path, keys: &[[u8; 32]]) -> anyhow::Result<()> {
     match keys {
         [one] => files::write_private(path, one),
         several => {
-            let line = |key: &[u8; 32]| key.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "\n";
+            let line =
+                |key: &[u8; 32]| key.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "\n";
             let lines: String = several.iter().map(line).collect();
             files::write_private(path, lines.as_bytes())
         }
@@ -268,11 +272,16 @@ impl Rotation {
             match result {
                 Ok(0) => return,
                 Ok(rows) => {
-                    tracing::info!(rows, "rows of control planes were encrypted with the installation's first key");
+                    tracing::info!(
+                        rows,
+                        "rows of control planes were encrypted with the installation's first key"
+                    );
                     return;
                 }
                 // A store may be away for long.
-                Err(error) if told => tracing::debug!(error = %format!("{error:#}"), "still not all rows are encrypted with the first key"),
+                Err(error) if told => {
+                    tracing::debug!(error = %format!("{error:#}"), "still not all rows are encrypted with the first key")
+                }
                 Err(error) => {
                     tracing::warn!(error = %format!("{error:#}"), "not all rows are encrypted with the installation's first key yet; trying again");
                     told = true;

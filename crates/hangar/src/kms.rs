@@ -125,7 +125,9 @@ impl Kms {
         };
         let answer: DecryptResponse = self.ask("/v2.KeyManagementService/Decrypt", question).await?;
         let key = answer.plaintext.try_into();
-        key.map_err(|_| anyhow::anyhow!("{}: the KMS plugin answered with no key of 32 bytes", self.socket.display()))
+        key.map_err(|_| {
+            anyhow::anyhow!("{}: the KMS plugin answered with no key of 32 bytes", self.socket.display())
+        })
     }
 
     async fn healthy(&self) -> anyhow::Result<()> {
@@ -150,11 +152,12 @@ impl Kms {
             let path = PathAndQuery::from_static(path);
             let codec = ProstCodec::<Q, A>::default();
             let answer = client.unary(Request::new(question), path, codec).await;
-            answer.map(tonic::Response::into_inner).map_err(|status| {
-                anyhow::anyhow!("{:?}: {}", status.code(), status.message())
-            })
+            answer
+                .map(tonic::Response::into_inner)
+                .map_err(|status| anyhow::anyhow!("{:?}: {}", status.code(), status.message()))
         };
-        let answer = tokio::time::timeout(TIME, asked).await.unwrap_or_else(|_| bail!("no answer within 3 seconds"));
+        let answer =
+            tokio::time::timeout(TIME, asked).await.unwrap_or_else(|_| bail!("no answer within 3 seconds"));
         answer.with_context(|| format!("call {path} of the KMS plugin at {}", self.socket.display()))
     }
 

@@ -50,7 +50,8 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     // Also what was made while they were opened.
     files::close_to_others(&configuration.data_dir)?;
     let used = stores.is_used().await?;
-    let opened = keys::open(&configuration.encryption, &configuration.data_dir, stores.is_shared(), used).await?;
+    let opened =
+        keys::open(&configuration.encryption, &configuration.data_dir, stores.is_shared(), used).await?;
 
     let now = jiff::Timestamp::now();
     let authority = serving_authority(&configuration.data_dir, used, now)?;

@@ -139,7 +139,8 @@ async fn a_secret_that_is_moved_between_control_planes_is_refused_on_every_engin
         engine.store.write(a, vec![put]).await.unwrap();
         for path in [SECRETS.to_owned(), format!("{SECRETS}/mark")] {
             let refused = ask(&client(&engine, "a"), "GET", &path, &Value::Null).await.unwrap_err();
-            let said = "decrypt secrets \"default/mark\": no data key of this control plane opens the stored value";
+            let said =
+                "decrypt secrets \"default/mark\": no data key of this control plane opens the stored value";
             assert!(refused.contains(said), "{:?} {path}: {refused}", database.place);
             ask(&client(&engine, "b"), "GET", &path, &Value::Null).await.unwrap();
         }
@@ -174,7 +175,8 @@ impl Load {
             let (name, text) = (format!("s-{writer}-{}", round % 20), format!("text {round}"));
             let object = secret(&name, &text);
             let path = format!("{SECRETS}/{name}");
-            let (method, path) = if last.contains_key(&name) { ("PUT", path.as_str()) } else { ("POST", SECRETS) };
+            let (method, path) =
+                if last.contains_key(&name) { ("PUT", path.as_str()) } else { ("POST", SECRETS) };
             self.note(ask(&client, method, path, &object).await);
             last.insert(name, text);
         }

@@ -53,11 +53,13 @@ impl Plugin {
     }
 }
 
-type Answer = Response<StreamBody<futures::stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, Infallible>>>>>;
+type Answer =
+    Response<StreamBody<futures::stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, Infallible>>>>>;
 
 /// gRPC: a byte and a length before each message, and the status behind them.
 async fn serve(plugin: Arc<Plugin>, request: http::Request<Incoming>) -> Result<Answer, Infallible> {
-    let method = request.uri().path().strip_prefix("/v2.KeyManagementService/").unwrap_or_default().to_owned();
+    let method =
+        request.uri().path().strip_prefix("/v2.KeyManagementService/").unwrap_or_default().to_owned();
     let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let mut trailers = HeaderMap::new();
     let mut frames = Vec::new();
@@ -118,7 +120,11 @@ async fn a_plugin_encrypts_a_key_and_gives_it_back() {
     let sick = Kms::new(&endpoint(&sick)).unwrap().decrypt(&wrapped).await.map_err(refused).unwrap_err();
     assert!(sick.ends_with("the KMS plugin is not healthy: the device is locked"), "{sick}");
     let nobody = Kms::new("unix:///nowhere/kms.sock").unwrap().decrypt(&wrapped).await.map_err(refused);
-    assert!(nobody.unwrap_err().contains("call /v2.KeyManagementService/Status of the KMS plugin at /nowhere/kms.sock"));
+    assert!(
+        nobody
+            .unwrap_err()
+            .contains("call /v2.KeyManagementService/Status of the KMS plugin at /nowhere/kms.sock")
+    );
     for bad in ["", "/run/kms.sock", "unix://relative", "tcp://127.0.0.1:1"] {
         assert!(Kms::new(bad).is_err(), "{bad}");
     }
@@ -135,7 +141,8 @@ async fn the_key_is_on_disk_only_as_the_plugin_encrypted_it() {
     let again = keys::open(&options, &data, false, true).await.unwrap();
     assert_eq!(made.keys.names(), again.keys.names());
     assert!(!data.join("keys/data.key").exists());
-    let rows: Vec<Wrapped> = serde_json::from_slice(&std::fs::read(data.join("keys/data.key.kms")).unwrap()).unwrap();
+    let rows: Vec<Wrapped> =
+        serde_json::from_slice(&std::fs::read(data.join("keys/data.key.kms")).unwrap()).unwrap();
     assert_eq!(rows.len(), 1);
     // Without the plugin there is no start, and no other key.
     plugin.abort();
