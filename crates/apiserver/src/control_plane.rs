@@ -78,9 +78,27 @@ pub struct Charter {
     /// Destinations that it may have the server connect to, beyond those of all control planes.
     #[serde(default, skip_serializing_if = "egress::Ranges::is_empty")]
     pub egress: egress::Ranges,
+    #[serde(default, skip_serializing_if = "AwsUse::is_none")]
+    pub aws: AwsUse,
     /// How often its authority has been replaced, on demand: certificates of an earlier one are worth nothing.
     #[serde(default)]
     pub generation: u64,
+}
+
+/// What a control plane may use of the operator's AWS credentials.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AwsUse {
+    /// Whether its objects may be looked after with the credentials themselves.
+    pub operator_credentials: bool,
+    /// ARNs of roles that may be assumed with them, perhaps with `*` in their names.
+    pub roles: Vec<String>,
+}
+
+impl AwsUse {
+    fn is_none(&self) -> bool {
+        *self == AwsUse::default()
+    }
 }
 
 /// The keys of a control plane where somebody else decides them, all PEM.
@@ -439,16 +457,14 @@ impl ControlPlanes {
         self.encoded(name, &record)
     }
 
-    /// The directory record of an existing control plane, with other limits and the same keys.
-    pub fn record_with_limits(
+    /// The directory record of an existing control plane, with another charter and the same keys.
+    pub fn record_with_charter(
         &self,
         tenant: &Tenant,
-        quota: Quota,
-        egress: egress::Ranges,
+        change: impl Fn(&mut Charter),
     ) -> Result<Bytes, ControlPlaneError> {
         let mut record = self.record(tenant)?;
-        record.charter.quota = quota;
-        record.charter.egress = egress;
+        change(&mut record.charter);
         self.encoded(&tenant.name, &record)
     }
 

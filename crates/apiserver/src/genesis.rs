@@ -11,7 +11,7 @@ use store::{Export, Revision, StoreError, Tenant, TenantId};
 use crate::backup;
 use crate::call::timestamp;
 use crate::codec::Codec;
-use crate::control_plane::{Charter, ControlPlane, ControlPlaneError, Keys, Quota};
+use crate::control_plane::{Charter, ControlPlane, ControlPlaneError, Keys};
 use crate::encryption::DataKeys;
 use crate::engine::{Engine, no_control_plane};
 use crate::service::Failure;
@@ -108,12 +108,15 @@ impl Engine {
         Ok(())
     }
 
-    /// What a control plane may take of the server, and may have it connect to, from now on.
-    pub async fn set_limits(&self, name: &str, quota: Quota, egress: egress::Ranges) -> Result<(), Failure> {
+    /// Decides anew what a control plane may take of the server, and have it do.
+    pub async fn change_charter(
+        &self,
+        name: &str,
+        change: impl Fn(&mut Charter) + Send + Sync,
+    ) -> Result<(), Failure> {
         let Some(tenant) = self.store.tenant(name).await? else { return Err(no_control_plane().into()) };
-        let change =
-            |tenant: &Tenant| self.planes.record_with_limits(tenant, quota, egress.clone()).map(Some);
-        self.change_record(&tenant, change).await?;
+        let changed = |tenant: &Tenant| self.planes.record_with_charter(tenant, &change).map(Some);
+        self.change_record(&tenant, changed).await?;
         self.planes.forget(name);
         Ok(self.announce(name).await?)
     }

@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use ::http::HeaderMap;
 use aws_credential_types::Credentials;
+use egress::Caller;
 
 pub use self::error::CallError;
 pub use self::http::{Http, HttpError};
@@ -49,6 +50,8 @@ impl Default for RetryPolicy {
 #[derive(Clone)]
 pub struct Client {
     http: Arc<Http>,
+    /// Where the tenant says where the services are, the tenant's control plane.
+    caller: Option<Caller>,
     credentials: Provider,
     region: Arc<str>,
     settings: Arc<Settings>,
@@ -61,6 +64,7 @@ impl Client {
     pub fn new(http: Arc<Http>, credentials: Provider, region: &str, settings: Settings) -> Client {
         Client {
             http,
+            caller: None,
             credentials,
             region: region.into(),
             settings: Arc::new(settings),
@@ -72,6 +76,13 @@ impl Client {
 
     pub fn with_policy(mut self, policy: RetryPolicy) -> Client {
         self.policy = policy;
+        self
+    }
+
+    /// The endpoint of the settings is not the operator's but a tenant's: it is only reached if the policy of the control
+    /// plane allows it.
+    pub fn on_behalf_of(mut self, caller: Caller) -> Client {
+        self.caller = Some(caller);
         self
     }
 
@@ -181,7 +192,11 @@ impl Call<'_> {
             let credentials = client.credentials.get().await.map_err(CallError::credentials)?;
             headers.extend(self.signature(&url, target.signing_name, &headers, &credentials)?);
         }
-        let sent = client.http.send(&self.request.method, &url, &headers, self.request.body.clone()).await;
+        // The endpoints of single services are always the operator's.
+        let is_operators = client.settings.services.contains_key(self.operation.service().name());
+        let caller = client.caller.as_ref().filter(|_| self.endpoint.is_custom && !is_operators);
+        let (method, body) = (&self.request.method, self.request.body.clone());
+        let sent = client.http.send(caller, method, &url, &headers, body).await;
         let response = sent.map_err(|error| CallError::transport(self.operation.name(), &error))?;
         let date = server_time(&response.headers);
         protocol::decode(self.operation, &response).map_err(|answer| self.refused(answer, &response, date))

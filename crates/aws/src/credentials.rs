@@ -42,7 +42,24 @@ struct Source {
 enum Kind {
     Given,
     Chain(SharedCredentialsProvider),
-    Role { client: Box<Client>, arn: String, session: String },
+    Role { client: Box<Client>, role: Role },
+}
+
+/// A role to be assumed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Role {
+    pub arn: String,
+    /// What the session is called; see [`session_name`].
+    pub session: String,
+    pub external_id: Option<String>,
+    /// Tags of the session.
+    pub tags: Vec<(String, String)>,
+}
+
+/// A name that AWS accepts: letters, digits and `+=,.@_-`, at most 64 of them.
+pub fn session_name(text: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "+=,.@_-".contains(c);
+    text.chars().map(|c| if fits(c) { c } else { '-' }).take(64).collect()
 }
 
 /// New ones are fetched this long before the old ones end.
@@ -61,9 +78,8 @@ impl Provider {
     }
 
     /// Those of a role, assumed with the credentials of a client.
-    pub fn of_role(client: Client, arn: &str, session: &str) -> Provider {
-        let kind = Kind::Role { client: Box::new(client), arn: arn.to_owned(), session: session.to_owned() };
-        Provider::of(kind, None)
+    pub fn of_role(client: Client, role: Role) -> Provider {
+        Provider::of(Kind::Role { client: Box::new(client), role }, None)
     }
 
     fn of_chain(provider: SharedCredentialsProvider) -> Provider {
@@ -96,9 +112,9 @@ impl Provider {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
                 CredentialsError::Chain { reason: cause.unwrap_or_else(|| error.to_string()) }
             }),
-            Kind::Role { client, arn, session } => assume(client, arn, session)
-                .await
-                .map_err(|error| CredentialsError::Role { role: arn.clone(), reason: error.to_string() }),
+            Kind::Role { client, role } => assume(client, role).await.map_err(|error| {
+                CredentialsError::Role { role: role.arn.clone(), reason: error.to_string() }
+            }),
         }
     }
 }
@@ -108,7 +124,7 @@ impl std::fmt::Debug for Provider {
         match &self.source.kind {
             Kind::Given => formatter.write_str("Provider(given)"),
             Kind::Chain(_) => formatter.write_str("Provider(chain)"),
-            Kind::Role { arn, .. } => write!(formatter, "Provider({arn})"),
+            Kind::Role { role, .. } => write!(formatter, "Provider({})", role.arn),
         }
     }
 }
@@ -117,10 +133,18 @@ fn is_fresh(credentials: &Credentials) -> bool {
     credentials.expiry().is_none_or(|end| end > SystemTime::now() + EARLY)
 }
 
-async fn assume(client: &Client, arn: &str, session: &str) -> Result<Credentials, CallError> {
+async fn assume(client: &Client, role: &Role) -> Result<Credentials, CallError> {
     let sts = crate::model::service("sts")
         .map_err(|error| CallError::local("UnknownOperation", error.to_string()))?;
-    let answer = client.call(sts, "AssumeRole", &json!({"RoleArn": arn, "RoleSessionName": session})).await?;
+    let mut input = json!({"RoleArn": role.arn, "RoleSessionName": role.session});
+    if let Some(id) = &role.external_id {
+        input["ExternalId"] = json!(id);
+    }
+    if !role.tags.is_empty() {
+        let tags = role.tags.iter().map(|(key, value)| json!({"Key": key, "Value": value}));
+        input["Tags"] = tags.collect();
+    }
+    let answer = client.call(sts, "AssumeRole", &input).await?;
     let found = &answer["Credentials"];
     let text = |name: &str| found.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let expiry = found.get("Expiration").and_then(moment).map(SystemTime::from);

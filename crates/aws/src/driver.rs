@@ -22,6 +22,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use egress::Egress;
 use objects::{CompactString, meta};
 use provision::dialect::ack::Ack;
 use provision::dialect::ack::place::Defaults;
@@ -37,6 +38,7 @@ pub use self::listing::Existing;
 use crate::client::Http;
 use crate::credentials::Provider;
 use crate::endpoint;
+use crate::grants::{Grant, Grants};
 use crate::kinds::compare::{compare, is_empty};
 use crate::kinds::{self, Home, KindFacts};
 use crate::rules::vocabulary::{Key, Late};
@@ -50,8 +52,10 @@ pub struct Settings {
     /// Tags for everything that is made; variables as ACK has them.
     pub tags: Vec<(String, String)>,
     pub dialect: Ack,
-    /// Whether control planes without credentials of their own use those of the process.
-    pub shared: bool,
+    /// What the credentials of the process are for, where control planes have none of their own.
+    pub grants: Arc<dyn Grants>,
+    /// What connects to endpoints that namespaces name.
+    pub egress: Egress,
     /// How often settled resources of a kind are looked at, where that is not the usual.
     pub intervals: BTreeMap<CompactString, Duration>,
     /// How long AWS's lists may lag behind what was made: so long nothing is made again that is not found in them.
@@ -68,7 +72,8 @@ impl Default for Settings {
             defaults: Defaults::default(),
             tags: tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             dialect: Ack::default(),
-            shared: true,
+            grants: Arc::new(Grant::Nothing),
+            egress: Egress::default(),
             intervals: BTreeMap::new(),
             lag: Duration::from_secs(60),
             kinds: Vec::new(),
@@ -429,7 +434,7 @@ mod tests {
     /// All kinds are served, and few have objects. Tests have processes of their own, so nobody else reads models.
     #[tokio::test]
     async fn what_the_engine_knows_of_all_kinds_needs_no_model() {
-        let http = Arc::new(Http::new(Duration::from_secs(1)).unwrap());
+        let http = Arc::new(Http::new(Duration::from_secs(1)));
         let driver = AwsDriver::new(http, Provider::given("id", "key", None), Settings::default());
         let facts: Vec<Arc<Facts>> = driver.kinds().iter().filter_map(|kind| driver.facts(kind)).collect();
         assert_eq!(facts.len(), kinds::all().len());

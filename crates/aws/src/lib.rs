@@ -10,6 +10,7 @@ pub mod crd;
 pub mod credentials;
 pub mod driver;
 pub mod endpoint;
+pub mod grants;
 pub mod iam;
 pub mod kinds;
 pub mod model;

@@ -1,6 +1,7 @@
 //! HTTP calls under a policy, over connections that are kept for the next call to the same destination.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use crate::dial::NoResponse;
 use crate::policy::Policy;
 use crate::pool::{Destination, Pool};
 use crate::tls::Tls;
-use crate::turns::Turns;
+use crate::turns::{Limits, Turns};
 
 /// Who makes a call, to whom it may go, and what it may take.
 #[derive(Clone, Debug)]
@@ -28,7 +29,7 @@ pub struct Terms<'a> {
     pub max_bytes: usize,
 }
 
-#[derive(thiserror::Error, Debug, PartialEq, Eq)]
+#[derive(thiserror::Error, Clone, Debug, PartialEq, Eq)]
 pub enum CallError {
     #[error(transparent)]
     NoResponse(#[from] NoResponse),
@@ -54,11 +55,16 @@ struct Shared {
 
 impl Default for Client {
     fn default() -> Client {
-        Client { shared: Arc::new(Shared { pool: Arc::default(), turns: Turns::default() }) }
+        Client::new(Limits::default())
     }
 }
 
 impl Client {
+    pub fn new(limits: Limits) -> Client {
+        let pool = Arc::new(Pool::new(limits.idle_connections));
+        Client { shared: Arc::new(Shared { pool, turns: Turns::new(limits) }) }
+    }
+
     #[cfg(test)]
     pub(crate) fn destinations(&self) -> usize {
         self.shared.pool.destinations()
@@ -78,11 +84,14 @@ impl Client {
         let failed = |sent: bool, error: &dyn std::fmt::Display| {
             let Destination { caller, host, port, .. } = &destination;
             tracing::debug!(control_plane = %caller, %host, port, %error, "outgoing call failed");
-            CallError::NoResponse(NoResponse::after(sent))
+            CallError::NoResponse(NoResponse::new(terms.policy, sent, error))
         };
+        // Who waited for a turn in vain has sent nothing.
+        let began = AtomicBool::new(false);
         let exchange = async {
             let _turn = self.shared.turns.take(&destination.caller).await;
             let client = self.shared.pool.client(&destination).map_err(CallError::Request)?;
+            began.store(true, Ordering::Relaxed);
             let response = client.request(request.map(Full::new)).await;
             let response = response.map_err(|error| failed(!error.is_connect(), &causes(&error)))?;
             let (parts, body) = response.into_parts();
@@ -99,7 +108,8 @@ impl Client {
         match tokio::time::timeout(terms.timeout, exchange).await {
             Ok(answered) => answered,
             Err(_) => {
-                Err(failed(true, &format_args!("no response within {} s", terms.timeout.as_secs_f32())))
+                let late = format_args!("no response within {} s", terms.timeout.as_secs_f32());
+                Err(failed(began.load(Ordering::Relaxed), &late))
             }
         }
     }

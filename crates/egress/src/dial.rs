@@ -1,8 +1,9 @@
 //! TCP connections under a policy.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -20,26 +21,31 @@ static LOOKUPS: Semaphore = Semaphore::const_new(64);
 /// A destination gave no valid response.
 ///
 /// The text is the same whether the destination was refused, unreachable, closed, or spoke another protocol: a tenant
-/// that chooses destinations must not learn what is where. The cause is logged at DEBUG.
-#[derive(thiserror::Error, Debug, Clone, Copy, PartialEq, Eq)]
+/// that chooses destinations must not learn what is where. The cause is logged at DEBUG. It is told only of a destination
+/// that the operator chose.
+#[derive(thiserror::Error, Debug, Clone, PartialEq, Eq)]
 #[error(
-    "no valid response: check the address, the port and the certificate, and whether the operator's egress policy \
-     allows the destination"
+    "no valid response: {}", .cause.as_deref().unwrap_or(
+        "check the address, the port and the certificate, and whether the operator's egress policy allows the destination"
+    )
 )]
 pub struct NoResponse {
     sent: bool,
+    cause: Option<Arc<str>>,
 }
 
 impl NoResponse {
-    /// Before anything was sent.
-    pub(crate) const UNSENT: NoResponse = NoResponse { sent: false };
+    pub(crate) fn new(policy: &Policy, sent: bool, cause: &dyn fmt::Display) -> NoResponse {
+        NoResponse { sent, cause: policy.is_unrestricted().then(|| cause.to_string().into()) }
+    }
 
-    pub(crate) fn after(sent: bool) -> NoResponse {
-        NoResponse { sent }
+    /// Of a connection that broke, or on which another protocol is spoken. The cause must have been logged.
+    pub fn on_connection() -> NoResponse {
+        NoResponse { sent: true, cause: None }
     }
 
     /// Whether the destination may have received the request.
-    pub fn was_sent(self) -> bool {
+    pub fn was_sent(&self) -> bool {
         self.sent
     }
 }
@@ -67,7 +73,7 @@ pub(crate) enum DialError {
 pub async fn dial(policy: &Policy, host: &str, port: u16) -> Result<TcpStream, NoResponse> {
     try_dial(policy, host, port).await.map_err(|error| {
         tracing::debug!(host, port, %error, "no outgoing connection");
-        NoResponse::UNSENT
+        NoResponse::new(policy, false, &error)
     })
 }
 

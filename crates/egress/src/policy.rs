@@ -47,6 +47,10 @@ impl Policy {
         Policy(Kind::Unrestricted)
     }
 
+    pub(crate) fn is_unrestricted(&self) -> bool {
+        matches!(self.0, Kind::Unrestricted)
+    }
+
     /// The same with further ranges.
     #[must_use]
     pub fn and(&self, more: &Ranges) -> Policy {

@@ -27,11 +27,9 @@ use crate::policy::Policy;
 use crate::tls::Tls;
 
 /// After this time without a call nothing is kept of a destination.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Destinations whose connections are kept. The one that was used longest ago makes room.
 const MAX_DESTINATIONS: usize = 256;
-/// Idle connections to one destination.
-const MAX_IDLE: usize = 4;
 /// What is read ahead of the head of a response, which may be no larger.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
@@ -51,8 +49,9 @@ pub(crate) struct Destination {
     pub tls: Tls,
 }
 
-#[derive(Default)]
 pub(crate) struct Pool {
+    /// Idle connections to one destination.
+    max_idle: usize,
     kept: Mutex<Kept>,
 }
 
@@ -69,6 +68,10 @@ struct Slot {
 }
 
 impl Pool {
+    pub fn new(max_idle: usize) -> Pool {
+        Pool { max_idle, kept: Mutex::default() }
+    }
+
     /// The client for a destination; or why its certificates cannot be used.
     pub fn client(self: &Arc<Self>, destination: &Destination) -> Result<HttpClient, String> {
         let now = Instant::now();
@@ -76,7 +79,7 @@ impl Pool {
             slot.used = now;
             return Ok(slot.client.clone());
         }
-        let client = client(destination)?;
+        let client = client(destination, self.max_idle)?;
         let slot = Slot { client: client.clone(), used: now };
         let mut kept = self.kept.lock();
         if kept.clients.len() >= MAX_DESTINATIONS && !kept.clients.contains_key(destination) {
@@ -115,7 +118,7 @@ async fn sweep(pool: Arc<Pool>) {
     }
 }
 
-fn client(destination: &Destination) -> Result<HttpClient, String> {
+fn client(destination: &Destination, max_idle: usize) -> Result<HttpClient, String> {
     let config = match destination.secure {
         true => destination.tls.config()?,
         // Not used, and the machine may have no authorities.
@@ -128,7 +131,7 @@ fn client(destination: &Destination) -> Result<HttpClient, String> {
     Ok(legacy::Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_TIMEOUT)
-        .pool_max_idle_per_host(MAX_IDLE)
+        .pool_max_idle_per_host(max_idle)
         .http1_max_buf_size(MAX_HEAD_BYTES)
         .build(connector))
 }

@@ -165,6 +165,11 @@ async fn tls_by_the_name_of_the_url() {
             assert_eq!(response.body(), expected);
         }
         assert_eq!(server.connections(), 1);
+        let tls = tls.clone().only_http1();
+        let response =
+            client.send(get("https://hook.example/x"), &Terms { tls: &tls, ..terms.clone() }).await;
+        assert_eq!(response.unwrap().body(), "HTTP/1.1 /x");
+        assert_eq!(server.connections(), 2);
         let wrong = client.send(get("https://other.example/x"), &terms).await;
         assert!(matches!(wrong, Err(CallError::NoResponse(_))), "{wrong:?}");
     }
@@ -190,7 +195,7 @@ async fn limits() {
     let url = format!("http://127.0.0.1:{}/", hanging.port);
     let short = Terms { timeout: Duration::from_millis(50), ..terms(&policy, &tls) };
     let late = Client::default().send(get(&url), &short).await.unwrap_err();
-    assert!(matches!(late, CallError::NoResponse(error) if error.was_sent()), "{late:?}");
+    assert!(matches!(late, CallError::NoResponse(ref error) if error.was_sent()), "{late:?}");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use rustls::{ClientConfig, RootCertStore};
 pub struct Tls {
     authorities: Option<Arc<[u8]>>,
     identity: Option<Arc<[u8]>>,
+    only_http1: bool,
 }
 
 impl Tls {
@@ -21,13 +22,19 @@ impl Tls {
 
     /// Trusts these authorities, and no others.
     pub fn trusting(bundle: &[u8]) -> Tls {
-        Tls { authorities: Some(bundle.into()), identity: None }
+        Tls { authorities: Some(bundle.into()), ..Tls::default() }
     }
 
     /// Presents a certificate: a chain and its key in one text.
     #[must_use]
     pub fn presenting(self, chain_and_key: &[u8]) -> Tls {
         Tls { identity: Some(chain_and_key.into()), ..self }
+    }
+
+    /// Offers no HTTP/2.
+    #[must_use]
+    pub fn only_http1(self) -> Tls {
+        Tls { only_http1: true, ..self }
     }
 
     /// Of a connection without TLS: it trusts nobody.
@@ -62,7 +69,10 @@ impl Tls {
                     .map_err(|error| format!("the client identity cannot be used: {error}"))?
             }
         };
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = match self.only_http1 {
+            true => vec![b"http/1.1".to_vec()],
+            false => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+        };
         Ok(Arc::new(config))
     }
 }

@@ -6,21 +6,28 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Calls of all control planes at once. Each holds a connection and may hold a response.
-const MAX_CALLS: usize = 512;
-/// Calls of one control plane at once. Others wait for their turn, and their deadline runs.
-const MAX_CALLS_OF_ONE: usize = 32;
+/// How much a client does at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Calls of all control planes. Each holds a connection and may hold a response.
+    pub calls: usize,
+    /// Calls of one control plane. Others wait for their turn, and their deadline runs.
+    pub calls_of_one: usize,
+    /// Idle connections that are kept to one destination.
+    pub idle_connections: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { calls: 512, calls_of_one: 32, idle_connections: 4 }
+    }
+}
 
 pub(crate) struct Turns {
+    calls_of_one: usize,
     all: Arc<Semaphore>,
     /// Of control planes that have calls, and of no others.
     each: Arc<Mutex<HashMap<Arc<str>, Arc<Semaphore>>>>,
-}
-
-impl Default for Turns {
-    fn default() -> Turns {
-        Turns { all: Arc::new(Semaphore::new(MAX_CALLS)), each: Arc::default() }
-    }
 }
 
 /// The right to make one call. Fields are dropped in their order: the place in the map goes when the permits have gone.
@@ -49,8 +56,14 @@ impl Drop for Place {
 }
 
 impl Turns {
+    pub fn new(limits: Limits) -> Turns {
+        let Limits { calls, calls_of_one, .. } = limits;
+        Turns { calls_of_one, all: Arc::new(Semaphore::new(calls)), each: Arc::default() }
+    }
+
     pub async fn take(&self, caller: &Arc<str>) -> Turn {
-        let own = self.each.lock().entry(caller.clone()).or_insert_with(limit_of_one).clone();
+        let limit = || Arc::new(Semaphore::new(self.calls_of_one));
+        let own = self.each.lock().entry(caller.clone()).or_insert_with(limit).clone();
         let place = Place { each: self.each.clone(), caller: caller.clone(), own: Some(own.clone()) };
         // The semaphores are never closed. One's own comes first, so that nobody waits with a turn of all others in hand.
         let own = own.acquire_owned().await.ok();
@@ -64,10 +77,6 @@ impl Turns {
     }
 }
 
-fn limit_of_one() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(MAX_CALLS_OF_ONE))
-}
-
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
@@ -76,10 +85,11 @@ mod tests {
 
     #[tokio::test]
     async fn one_caller_does_not_take_the_turns_of_others() {
-        let turns = Turns::default();
+        let limits = Limits::default();
+        let turns = Turns::new(limits);
         let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
         let mut held = Vec::new();
-        for _ in 0..MAX_CALLS_OF_ONE {
+        for _ in 0..limits.calls_of_one {
             held.push(turns.take(&a).now_or_never().unwrap());
         }
         let mut waiting = Box::pin(turns.take(&a));

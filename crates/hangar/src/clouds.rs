@@ -2,15 +2,18 @@
 
 pub mod aws;
 pub mod foresight;
+mod grants;
 mod s3_state;
 pub mod terraform;
 
 use std::sync::Arc;
 
+use ::aws::grants::{Grant, Grants};
 use anyhow::Context;
 use apiserver::catalog::Offer;
 use apiserver::{Engine, Engines};
 use async_trait::async_trait;
+use egress::Egress;
 use provision::{Failure, Limits, Metrics, Preview};
 use runtime::{Controller, Fleet};
 use serde_json::Value;
@@ -18,6 +21,7 @@ use store::Fence;
 
 use crate::controlling;
 use aws::AwsOptions;
+use grants::Granted;
 
 /// What all clouds of a process share.
 pub struct Shared {
@@ -25,11 +29,17 @@ pub struct Shared {
     pub metrics: Arc<Metrics>,
     /// Of the installation: what fingerprints of secrets are made with.
     pub key: [u8; 32],
+    /// What connects to where tenants say.
+    pub egress: Egress,
+    /// Whom the process's own AWS credentials serve.
+    pub grants: Arc<dyn Grants>,
 }
 
 impl Shared {
-    pub fn new(key: [u8; 32]) -> Shared {
-        Shared { limits: Arc::default(), metrics: Arc::default(), key }
+    /// For one cluster, which is the operator's own.
+    pub fn of_cluster(key: [u8; 32], egress: Egress) -> Shared {
+        let grants = Arc::new(Grant::Everything);
+        Shared { limits: Arc::default(), metrics: Arc::default(), key, egress, grants }
     }
 }
 
@@ -37,12 +47,13 @@ impl Shared {
 pub type Clouds = Arc<Vec<Box<dyn Cloud>>>;
 
 /// Sets up the clouds that are wanted. From here on every control plane of these stores serves their kinds, and says what
-/// would be done about an object.
-pub async fn set_up(wanted: &AwsOptions, engines: &Engines) -> anyhow::Result<Clouds> {
+/// would be done about an object. `hosting` is the control plane that is the operator's own, if it is here.
+pub async fn set_up(wanted: &AwsOptions, engines: &Engines, hosting: Option<&str>) -> anyhow::Result<Clouds> {
     let engine = engines.default_store();
     // Without drivers there is nothing to fingerprint.
     let key = if wanted.wanted() { key(engine).await? } else { [0; 32] };
-    let shared = Shared::new(key);
+    let granted = Granted::new(engines.clone(), hosting, wanted.credentials_for()?);
+    let shared = Shared { grants: Arc::new(granted), ..Shared::of_cluster(key, egress(engines)) };
     engine.metrics.register(shared.metrics.collector());
     let set_up: Vec<_> = wanted.set_up(&shared).await?.into_iter().collect();
     for cloud in &set_up {
@@ -53,6 +64,11 @@ pub async fn set_up(wanted: &AwsOptions, engines: &Engines) -> anyhow::Result<Cl
         engine.foresee_with(Arc::new(foresight::OfClouds::new(engine, clouds.clone())));
     }
     Ok(clouds)
+}
+
+/// What connects for the control planes of these stores, each under its own policy.
+pub fn egress(engines: &Engines) -> Egress {
+    Egress::new(engines.default_store().egress.clone(), Arc::new(engines.clone()))
 }
 
 /// The key of what drivers encrypt and fingerprint themselves: it is in the row of the hosting control plane, and so stays the

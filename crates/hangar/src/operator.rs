@@ -185,8 +185,9 @@ async fn operate(options: OperatorOptions, kubeconfig: Option<&Path>) -> anyhow:
             }
         }
     };
+    let allowed = egress::Ranges::parse(&options.cluster.egress_allow)?;
     let looking_after =
-        clouds::start(&client, &options.aws, &options.terraform, &metrics, stop.clone()).await?;
+        clouds::start(&client, &options.aws, &options.terraform, &metrics, allowed, stop.clone()).await?;
     let making = match options.clouds_only {
         true if looking_after.is_none() => {
             bail!("--clouds-only without a cloud: add --aws, --terraform-plugin-dir or another flag of one")

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use apiserver::control_plane::{Keys, Quota};
+use apiserver::control_plane::{AwsUse, Charter, Keys, Quota};
 use apiserver::{ApiServer, Config, Engine, Engines};
 use clap::{Args, ValueEnum};
 use listener::{Doors, Listener, ServingCertificate};
@@ -101,6 +101,12 @@ pub struct ServeOptions {
     egress_allow: Vec<String>,
     #[command(flatten)]
     limits: LimitOptions,
+    /// The uid of the ControlPlane that it is for
+    #[arg(long, value_name = "UID", hide = true, requires = "control_plane")]
+    owner: Option<String>,
+    /// What the control plane may use of the operator's AWS credentials, as the JSON of its spec.aws
+    #[arg(long, value_name = "JSON", hide = true, requires = "on_stdin", value_parser = aws_use)]
+    aws_use: Option<AwsUse>,
     /// AWS as the process that started this one has it, as JSON [default: none of it]
     #[arg(long, value_name = "JSON", hide = true, requires = "on_stdin", value_parser = aws_options)]
     aws_options: Option<AwsOptions>,
@@ -133,6 +139,10 @@ pub enum Controllers {
 
 fn quota(text: &str) -> Result<Quota, String> {
     serde_json::from_str(text).map_err(|error| format!("not a quota: {error}"))
+}
+
+fn aws_use(text: &str) -> Result<AwsUse, String> {
+    serde_json::from_str(text).map_err(|error| format!("not a use of AWS: {error}"))
 }
 
 fn aws_options(text: &str) -> Result<AwsOptions, String> {
@@ -213,7 +223,8 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     for engine in engines.iter() {
         tokio::spawn(engine.clone().renew_values());
     }
-    let clouds = clouds::set_up(&options.aws_options.clone().unwrap_or_default(), &engines).await?;
+    // Whatever is served here is a tenant's.
+    let clouds = clouds::set_up(&options.aws_options.clone().unwrap_or_default(), &engines, None).await?;
 
     let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
     let seats = controlling::join(&engines, &stores, &numbers).await?;
@@ -304,9 +315,18 @@ async fn establish(engine: &Arc<Engine>, name: &str, options: &ServeOptions) -> 
         };
         engine.set_keys(name, keys).await.map_err(refused)?;
     }
-    if let Some(quota) = options.quota {
+    let plane = engine.planes.find(name).await?.context("the control plane is gone")?;
+    let before = plane.charter.clone();
+    let after = Charter {
+        quota: options.quota.unwrap_or(before.quota),
+        owner: options.owner.clone().or(before.owner.clone()),
         // What it may connect to is said to this process as a whole.
-        engine.set_limits(name, quota, egress::Ranges::default()).await.map_err(refused)?;
+        egress: egress::Ranges::default(),
+        aws: options.aws_use.clone().unwrap_or_default(),
+        generation: before.generation,
+    };
+    if after != before {
+        engine.change_charter(name, |charter| *charter = after.clone()).await.map_err(refused)?;
     }
     if let Some(path) = &options.admin_kubeconfig {
         let plane = engine.planes.find(name).await?.context("the control plane is gone")?;

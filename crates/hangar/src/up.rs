@@ -94,7 +94,7 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     let settings = tenancy::Settings::new(&configuration.domain, address.port());
     let processes = processes(&configuration, address, &authority, stop.clone(), stores.is_shared())?;
     tenancy::prepare(engines.clone(), &settings, processes.as_ref()).await?;
-    let clouds = clouds::set_up(&configuration.aws, &engines).await?;
+    let clouds = clouds::set_up(&configuration.aws, &engines, Some(HOSTING)).await?;
     let operate = {
         let (all, processes) = (engines.clone(), processes.clone());
         move |_: &Arc<Engine>, fence: Option<&Fence>| {

@@ -48,5 +48,5 @@ mod writer;
 
 pub use address::{AddressError, Surroundings};
 pub use connection::OpenError;
-pub use session::{Session, connect, needs_files, words};
+pub use session::{Session, SessionError, connect, is_answer, needs_files, words};
 pub use store::{Options, Postgres};

@@ -184,6 +184,22 @@ fn failed(failure: Failure) -> HostError {
     }
 }
 
+/// What its object says about it, in the place of what was decided before.
+fn charter(plane: &Plane, before: &Charter) -> Result<Charter, HostError> {
+    Ok(Charter {
+        owner: before.owner.clone().or_else(|| Some(plane.uid.clone())),
+        quota: plane.spec.quota,
+        egress: ranges(plane)?,
+        aws: plane.spec.aws.clone(),
+        generation: before.generation,
+    })
+}
+
+/// What it may have the server connect to.
+pub(crate) fn ranges(plane: &Plane) -> Result<egress::Ranges, HostError> {
+    plane.spec.egress.ranges().map_err(|error| HostError::Refused(format!("spec.egress.allow: {error}")))
+}
+
 #[async_trait]
 impl Host for Embedded {
     async fn ensure(&self, plane: &Plane) -> Result<(), HostError> {
@@ -193,14 +209,19 @@ impl Host for Embedded {
         let store = self.wanted_store(plane)?;
         match self.find(&plane.name).await? {
             Some((_, found)) if !is_of(&found, plane) => Err(taken(plane)),
-            Some((engine, found)) if found.charter.quota != plane.spec.quota => engine
-                .set_limits(&plane.name, plane.spec.quota, found.charter.egress.clone())
-                .await
-                .map_err(failed),
-            Some(_) => Ok(()),
+            Some((engine, found)) => {
+                let wanted = charter(plane, &found.charter)?;
+                match wanted == found.charter {
+                    true => Ok(()),
+                    false => {
+                        let changed =
+                            engine.change_charter(&plane.name, |charter| *charter = wanted.clone()).await;
+                        changed.map_err(failed)
+                    }
+                }
+            }
             None => {
-                let charter =
-                    Charter { owner: Some(plane.uid.clone()), quota: plane.spec.quota, ..Charter::default() };
+                let charter = charter(plane, &Charter::default())?;
                 let beginning = self.beginning(plane, store).await?;
                 let made = store.establish(&plane.name, charter, beginning).await.map(drop);
                 made.map_err(|failure| match failure.0.reason {

@@ -270,6 +270,23 @@ fn needed(object: &Value, old: Option<&Value>) -> Vec<Needed> {
             Needed { verb, group: "", resource: "secrets", namespace, name }
         }));
     }
+    // The operator's network and accounts are not for whoever may make control planes.
+    for field in ["egress", "aws"] {
+        let of = |object: &Value| {
+            let value = object["spec"].get(field).filter(|value| !value.is_null());
+            value.cloned().unwrap_or_else(|| json!({}))
+        };
+        if of(object) != old.map_or_else(|| json!({}), of) {
+            let (namespace, name) = (String::new(), meta::name(object).to_owned());
+            needed.push(Needed {
+                verb: field,
+                group: names::GROUP,
+                resource: "controlplanes",
+                namespace,
+                name,
+            });
+        }
+    }
     needed
 }
 

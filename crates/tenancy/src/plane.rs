@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use apiserver::control_plane::Quota;
+use apiserver::control_plane::{AwsUse, Quota};
+use egress::{RangeError, Ranges};
 use objects::{Value, meta};
 use serde::Deserialize;
 use serde_json::json;
@@ -41,6 +42,8 @@ pub struct Spec {
     pub process: ProcessLimits,
     pub store: String,
     pub quota: Quota,
+    pub egress: Egress,
+    pub aws: AwsUse,
     pub source: Option<Source>,
     pub credentials: Credentials,
 }
@@ -65,6 +68,22 @@ pub struct HookUse {
 pub struct Credentials {
     /// Raised to make all client certificates that were issued before worthless.
     pub generation: u64,
+}
+
+/// What it may have the server connect to, beyond what all control planes may.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Egress {
+    pub allow: Vec<String>,
+}
+
+impl Egress {
+    /// # Errors
+    ///
+    /// If one of the texts is not a range.
+    pub fn ranges(&self) -> Result<Ranges, RangeError> {
+        Ranges::parse(&self.allow)
+    }
 }
 
 /// What a process of its own may take.

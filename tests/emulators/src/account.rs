@@ -18,7 +18,7 @@ impl Account {
     /// The one behind an address.
     pub fn at(url: &str) -> Account {
         let settings = endpoint::Settings { url: Some(url.to_owned()), ..Default::default() };
-        let http = Arc::new(Http::new(Duration::from_secs(60)).unwrap());
+        let http = Arc::new(Http::new(Duration::from_secs(60)));
         Account { client: Client::new(http, Provider::given("test", "test", None), REGION, settings) }
     }
 

@@ -82,6 +82,8 @@ struct State {
     models: Vec<&'static Service>,
     http: Http,
     seen: Mutex<Vec<Call>>,
+    /// Calls that ask for identities and roles.
+    identities: Mutex<Vec<Call>>,
     armed: Mutex<Vec<Armed>>,
     struck: Mutex<usize>,
     /// Services of calls whose caller is to die, and that wait for it.
@@ -108,8 +110,9 @@ impl Proxy {
         let state = Arc::new(State {
             emulator: emulator.to_owned(),
             models: services.iter().map(|name| model::service(name).unwrap()).collect(),
-            http: Http::new(Duration::from_secs(60)).unwrap(),
+            http: Http::new(Duration::from_secs(60)),
             seen: Mutex::default(),
+            identities: Mutex::default(),
             armed: Mutex::default(),
             struck: Mutex::default(),
             held: Mutex::default(),
@@ -128,6 +131,11 @@ impl Proxy {
     /// Calls seen since the last time.
     pub fn take(&self) -> Vec<Call> {
         std::mem::take(&mut *self.state.seen.lock())
+    }
+
+    /// Calls for identities and roles since the last time; the others are without them.
+    pub fn take_identities(&self) -> Vec<Call> {
+        std::mem::take(&mut *self.state.identities.lock())
     }
 
     pub fn count(&self) -> usize {
@@ -204,7 +212,12 @@ async fn handle(
     let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
     let asked = Asked::of(&state.models, &parts, &body);
     // Who we are is asked once for each process and belongs to no resource.
-    let fault = if asked.call.service == "sts" { None } else { state.strike(&asked.call) };
+    let fault = if asked.call.service == "sts" {
+        state.identities.lock().push(asked.call.clone());
+        None
+    } else {
+        state.strike(&asked.call)
+    };
     let kept = parts.headers.iter().filter(|(name, _)| !HOPS.contains(&name.as_str()));
     let request = Arc::new(Request {
         method: parts.method.to_string(),
@@ -267,7 +280,7 @@ impl State {
         let carried_out = tokio::spawn(async move {
             let _turn = self.turn.lock().await;
             let Request { method, url, headers, body } = &*request;
-            self.http.send(method, url, headers, body.clone()).await
+            self.http.send(None, method, url, headers, body.clone()).await
         });
         carried_out.await.map_err(|_| Broken)?.map_err(|_| Broken)
     }

@@ -148,7 +148,9 @@ fn control_planes_have_regions_and_credentials_of_their_own() {
     let told = eventually("the lack of credentials", || {
         Some(condition(&object(&none, "queue", "q"), "ACK.Recoverable")?["message"].to_string())
     });
-    assert!(told.contains("aws-credentials"), "{told}");
+    for way in ["Secret ack-system/aws-credentials", "--aws-credentials-for none"] {
+        assert!(told.contains(way), "{told}");
+    }
     // What was never made goes at once; and credentials that come later are noticed.
     good(&none, &["create", "namespace", "ack-system"], "");
     give_credentials(&none, "key", "hidden");

@@ -144,7 +144,7 @@ pub fn server_with(url: &str, more: &[&str]) -> Server {
 }
 
 pub fn flags(url: &str, more: &[&str]) -> Vec<String> {
-    let flags = ["--aws-endpoint-url", url, "--aws-region", "us-east-1", "--aws-own-credentials-only"];
+    let flags = ["--aws-endpoint-url", url, "--aws-region", "us-east-1"];
     flags.iter().chain(more).map(|flag| (*flag).to_owned()).collect()
 }
 

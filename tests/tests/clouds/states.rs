@@ -4,11 +4,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use end_to_end::{ControlPlane, Server, binary};
+use end_to_end::{ControlPlane, Server, binary, tools_dir};
 use serde_json::{Value, json};
 
 use super::moto::Moto;
-use super::terraform::{NOTES, current, note, with_notes, with_provider};
+use super::terraform::{NOTES, current, note, with_notes, with_provider, with_provider_and};
 use super::{eventually, exists, good, object};
 
 /// What `hangar` says in a control plane; it has to succeed.
@@ -93,7 +93,7 @@ fn a_plan_from_a_file() {
 #[test]
 fn in_a_bucket() {
     let moto = Moto::start();
-    let (_server, plane, _) = with_notes();
+    let (server, plane, _) = with_notes();
     assert_eq!(moto.s3("PUT", "states").0, 200);
     let config = json!({
         "bucket": "states", "key": "notes/first.tfstate", "region": "us-east-1", "access_key": "x", "secret_key": "y",
@@ -103,12 +103,54 @@ fn in_a_bucket() {
     let mut first = note("first", "hello", "world");
     first["spec"]["backendRef"] = json!({"name": "backend"});
     good(&plane, &["create", "-f", "-"], &first.to_string());
+    // This machine is not for tenants, until the operator says so of a control plane.
+    let told = eventually("the refusal", || {
+        let message = object(&plane, NOTES, "first")["status"]["conditions"].to_string();
+        message.contains("the backend s3 cannot be used").then_some(message)
+    });
+    assert!(told.contains("operator's egress policy") && !told.contains("refused"), "{told}");
+    allow_loopback(&server, "team");
+    good(&plane, &["annotate", NOTES, "first", "hangar.dev/reconcile=now"], "");
     assert!(current(&plane, "first")["spec"].get("state").is_none());
     let kept = || moto.s3("GET", "states/notes/first.tfstate");
     let state: Value = serde_json::from_str(&kept().1).unwrap();
     assert_eq!(state["resources"][0]["instances"][0]["attributes"]["text"], "world");
     good(&plane, &["delete", NOTES, "first"], "");
     assert_eq!(kept().0, 404, "the state goes with the resource");
+}
+
+/// Has the control plane reach servers of the tests, by its object.
+fn allow_loopback(server: &Server, name: &str) {
+    let path = format!("/apis/tenancy.kflex.kubestellar.org/v1alpha1/controlplanes/{name}");
+    let patch = json!({"spec": {"egress": {"allow": ["127.0.0.0/8"]}}});
+    server.client().patch(&path, "merge", &patch).ok();
+    let allowed = || {
+        // Told when the operator of control planes has looked at it.
+        let object = server.client().get(&path).ok();
+        (object["status"]["observedGeneration"] == object["metadata"]["generation"]).then_some(())
+    };
+    eventually("the range is allowed", allowed);
+}
+
+/// The same by the flag, which is for all.
+#[test]
+fn in_a_bucket_that_all_may_reach() {
+    let moto = Moto::start();
+    let program = tools_dir().join("providers/debug/terraform-provider-memo");
+    let flags = |_: &Path| vec!["--egress-allow=127.0.0.0/8".to_owned()];
+    let (_server, plane, _) = with_provider_and(&program, "memo", "note", flags);
+    assert_eq!(moto.s3("PUT", "states").0, 200);
+    let config = json!({
+        "bucket": "states", "key": "first.tfstate", "region": "us-east-1", "access_key": "x", "secret_key": "y",
+        "endpoint": moto.url(), "use_path_style": true,
+    });
+    good(&plane, &["create", "secret", "generic", "backend", &format!("--from-literal=s3={config}")], "");
+    let mut first = note("first", "hello", "world");
+    first["spec"]["backendRef"] = json!({"name": "backend"});
+    good(&plane, &["create", "-f", "-"], &first.to_string());
+    current(&plane, "first");
+    assert_eq!(moto.s3("GET", "states/first.tfstate").0, 200);
+    good(&plane, &["delete", NOTES, "first"], "");
 }
 
 /// The provider of things, which have identities, as a program in a directory.

@@ -164,7 +164,7 @@ async fn what_versions_before_stored_is_read_and_is_written_in_the_new_format() 
     let plane = beside.planes.find("a").await.unwrap().unwrap();
     assert!(plane.codec.decode(&mark(), &value(&*engine.store, a).await, store::Revision(1)).is_ok());
     // The record is written anew with the next change of it.
-    let limits = fixture.engine.set_limits("a", Default::default(), egress::Ranges::default()).await;
+    let limits = fixture.engine.change_charter("a", |charter| charter.quota = Default::default()).await;
     limits.map_err(|failure| failure.0).unwrap();
     assert_eq!(engine.store.tenant("a").await.unwrap().unwrap().record[0], RECORD);
     readable(&fixture, "a", "new").await;
@@ -241,7 +241,7 @@ async fn rows_are_encrypted_with_the_first_key_and_changes_in_between_stay() {
     let read = engine.store.tenant("a").await.unwrap().unwrap();
     engine.config.keys.replace([8; 32], [INSTALLATION]);
     let quota = crate::control_plane::Quota { objects: Some(7), ..Default::default() };
-    let limits = engine.set_limits("a", quota, egress::Ranges::default()).await;
+    let limits = engine.change_charter("a", |charter| charter.quota = quota).await;
     limits.map_err(|failure| failure.0).unwrap();
     // Whoever read the row before finds it changed, and does not write over it.
     let changed = engine.change_record(&read, |row| engine.planes.rewrapped(row)).await;

@@ -13,8 +13,7 @@ use crate::value::Value;
 #[error("{code}: {message}")]
 pub struct CallError {
     /// AWS's code, or one of ours where AWS was not reached: `UnknownOperation`, `InvalidInput`,
-    /// `InvalidEndpoint`, `SigningFailed`, `CredentialsUnavailable`, `ConnectionFailed`, `NoResponse`,
-    /// `UnreadableResponse`.
+    /// `InvalidEndpoint`, `SigningFailed`, `CredentialsUnavailable`, `NoResponse`, `UnreadableResponse`.
     pub code: String,
     /// One sentence without secrets. No request id: it would differ every time.
     pub message: String,
@@ -130,15 +129,9 @@ impl CallError {
     }
 
     pub(super) fn transport(operation: &str, error: &HttpError) -> CallError {
-        let sent = error.was_sent();
-        CallError {
-            retryable: true,
-            ambiguous: sent,
-            ..CallError::new(
-                if sent { "NoResponse" } else { "ConnectionFailed" },
-                format!("{operation}: {error}"),
-            )
-        }
+        // One code, whether there was a connection or not: a tenant may have chosen the address.
+        let message = format!("{operation}: {error}");
+        CallError { retryable: true, ambiguous: error.was_sent(), ..CallError::new("NoResponse", message) }
     }
 
     pub(super) fn unreadable(error: DecodeError, status: u16) -> CallError {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::{Client, Http, RetryPolicy};
-use crate::credentials::Provider;
+use crate::credentials::{Provider, Role};
 use crate::endpoint::Settings;
 use crate::model::service;
 
@@ -60,7 +60,7 @@ fn answer(status: &str, headers: &str, body: &str) -> Option<String> {
 
 fn client(url: &str) -> Client {
     let settings = Settings { url: Some(url.to_owned()), ..Settings::default() };
-    let http = Arc::new(Http::new(Duration::from_secs(10)).unwrap());
+    let http = Arc::new(Http::new(Duration::from_secs(10)));
     Client::new(http, Provider::given("AKID", "not-a-key", None), "eu-west-1", settings)
 }
 
@@ -121,7 +121,7 @@ async fn nobody_there_is_a_connection_that_failed() {
         .call(service("sqs").unwrap(), "CreateQueue", &json!({"QueueName": "q"}))
         .await;
     let error = error.unwrap_err();
-    assert_eq!(error.code, "ConnectionFailed");
+    assert_eq!(error.code, "NoResponse");
     assert!(!error.ambiguous && error.message.contains("127.0.0.1:1"), "{error}");
 }
 
@@ -147,14 +147,22 @@ async fn a_role_is_assumed_once() {
             .await;
     let base = client(&url);
     let settings = Settings { url: Some(url), ..Settings::default() };
-    let role = Provider::of_role(base.clone(), "arn:aws:iam::111122223333:role/r", "hangar");
-    let client =
-        Client::new(Arc::new(Http::new(Duration::from_secs(5)).unwrap()), role, "eu-west-1", settings);
+    let role = Role {
+        arn: "arn:aws:iam::111122223333:role/r".into(),
+        session: crate::credentials::session_name("hangar-a/b"),
+        external_id: Some("uid".into()),
+        tags: vec![("hangar.dev/control-plane".into(), "a".into())],
+    };
+    let role = Provider::of_role(base.clone(), role);
+    let client = Client::new(Arc::new(Http::new(Duration::from_secs(5))), role, "eu-west-1", settings);
     for _ in 0..2 {
         client.call(service("sqs").unwrap(), "ListQueues", &json!({})).await.unwrap();
     }
     let seen = seen.lock().unwrap();
-    assert!(seen[0].contains("Action=AssumeRole"));
+    for sent in ["Action=AssumeRole", "RoleSessionName=hangar-a-b", "ExternalId=uid", "Tags.member.1.Value=a"]
+    {
+        assert!(seen[0].contains(sent), "{sent} in {}", seen[0]);
+    }
     assert!(seen[1].contains("x-amz-security-token: t") && seen[2].contains("Credential=ASIA"));
 }
 

@@ -50,10 +50,10 @@ impl HttpConnector for Connector {
             let headers: Vec<_> =
                 request.headers().iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
             let body = request.body().bytes().unwrap_or_default().to_vec();
-            let sent = http.send(request.method(), request.uri(), &headers, body).await;
+            let sent = http.send(None, request.method(), request.uri(), &headers, body).await;
             let answer = sent.map_err(|error| match error {
-                HttpError::Timeout { .. } => ConnectorError::timeout(error.into()),
-                HttpError::Connect { .. } | HttpError::Broken { .. } => ConnectorError::io(error.into()),
+                HttpError::NoResponse { .. } => ConnectorError::io(error.into()),
+                HttpError::TooLarge { .. } => ConnectorError::other(error.into(), None),
                 HttpError::Request { .. } => ConnectorError::user(error.into()),
             })?;
             let mut response = http::Response::new(SdkBody::from(answer.body.to_vec()));

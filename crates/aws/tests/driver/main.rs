@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap hides where it failed")]
 
 mod circles;
+mod credentials;
 mod fields;
 mod identities;
 #[path = "../support/world.rs"]

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::{Config, Engine as Server};
+use async_trait::async_trait;
 use aws::client::{CallError, Http};
 use aws::credentials::Provider;
 use aws::driver::{AwsDriver, Settings};
+use aws::grants::{Grant, Grants};
 use aws::{crd, endpoint, kinds};
+use egress::{Egress, Policies, Policy};
 use emulators::{Account, Call, Emulator, Program, Proxy, REGION};
 use http::{Method, Request};
 use parking_lot::Mutex;
@@ -52,7 +55,34 @@ impl Default for Tuning {
     }
 }
 
+/// What the operator says of the control plane.
+pub struct Operator {
+    pub grant: Mutex<Grant>,
+    pub policy: Mutex<Policy>,
+}
+
+impl Default for Operator {
+    fn default() -> Operator {
+        Operator { grant: Mutex::new(Grant::Everything), policy: Mutex::default() }
+    }
+}
+
+#[async_trait]
+impl Grants for Operator {
+    async fn of(&self, _: &str) -> Grant {
+        self.grant.lock().clone()
+    }
+}
+
+#[async_trait]
+impl Policies for Operator {
+    async fn of(&self, _: &str) -> Policy {
+        self.policy.lock().clone()
+    }
+}
+
 pub struct World {
+    pub operator: Arc<Operator>,
     /// Behind the driver's back.
     account: Account,
     pub proxy: Proxy,
@@ -91,6 +121,7 @@ impl World {
         let services: BTreeSet<&str> = of_kinds.iter().map(|(service, _)| *service).collect();
         let services: Vec<&str> = services.into_iter().collect();
         let world = World {
+            operator: Arc::default(),
             account: Account::at(emulator.url()),
             proxy: Proxy::start(emulator.url(), &services).await,
             kube,
@@ -117,9 +148,11 @@ impl World {
             endpoints: endpoint::Settings { url: Some(self.proxy.url()), ..Default::default() },
             defaults: Defaults { region: REGION.into(), ..Defaults::default() },
             lag: self.tuning.lag,
+            grants: self.operator.clone(),
+            egress: Egress::new(egress::Client::default(), self.operator.clone()),
             ..Settings::default()
         };
-        let http = Arc::new(Http::new(self.tuning.timeout).unwrap());
+        let http = Arc::new(Http::new(self.tuning.timeout));
         let driver = Arc::new(AwsDriver::new(http, Provider::given("test", "test", None), settings));
         let settings =
             provision::Settings { interval: self.tuning.interval, ..provision::Settings::new(&[9; 32]) };
@@ -180,6 +213,14 @@ impl World {
             "stringData": {"value": "Some-text-1"}});
         let path = "/api/v1/namespaces/default/secrets";
         self.send(Method::POST, path, "application/json", &secret).await.unwrap();
+    }
+
+    /// Writes an object of the core API, by its plural; objects of the cluster with an empty namespace.
+    pub async fn apply(&self, plural: &str, namespace: &str, object: &Value) {
+        let place = if namespace.is_empty() { String::new() } else { format!("namespaces/{namespace}/") };
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let path = format!("/api/v1/{place}{plural}/{name}?fieldManager=test&force=true");
+        self.send(Method::PATCH, &path, "application/apply-patch+yaml", object).await.unwrap();
     }
 
     /// Another text under `value` of that Secret.

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::grants::Entry;
 use super::{Cloud, Shared};
 
 /// What AWS can be told. It is set up when anything of it is.
@@ -48,8 +49,12 @@ pub struct AwsOptions {
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub aws_endpoint_use_path_style: bool,
-    /// Only control planes with a Secret aws-credentials of their own use AWS, not with the process's credentials
-    #[arg(long)]
+    /// A control plane that AWS is used for with this process's credentials, NAME, or only with a role that they assume, NAME=ARN; the
+    /// name * means all. Other control planes need a Secret aws-credentials of their own
+    #[arg(long, value_name = "NAME[=ROLE]", value_delimiter = ',')]
+    pub aws_credentials_for: Vec<String>,
+    /// Not even the hosting control plane uses AWS with this process's credentials
+    #[arg(long, conflicts_with = "aws_credentials_for")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub aws_own_credentials_only: bool,
     /// The seconds that a request may take [default: 60]
@@ -107,6 +112,7 @@ impl AwsOptions {
                 || other.allow_unsafe_aws_endpoint_urls,
             aws_endpoint_use_path_style: self.aws_endpoint_use_path_style
                 || other.aws_endpoint_use_path_style,
+            aws_credentials_for: list(self.aws_credentials_for, other.aws_credentials_for),
             aws_own_credentials_only: self.aws_own_credentials_only || other.aws_own_credentials_only,
             http_client_timeout: self.http_client_timeout.or(other.http_client_timeout),
             aws_listing_lag: self.aws_listing_lag.or(other.aws_listing_lag),
@@ -137,6 +143,7 @@ impl AwsOptions {
             || self.aws_region.is_some()
             || self.aws_endpoint_url.is_some()
             || self.aws_own_credentials_only
+            || !self.aws_credentials_for.is_empty()
             || !self.reconcile_resources.is_empty()
     }
 
@@ -152,24 +159,33 @@ impl AwsOptions {
         engine.cross_namespace = self.enable_cross_namespace.unwrap_or(true);
         engine.watched = self.watched()?;
         let cross_namespace = engine.cross_namespace;
-        let (driver, served) = (Arc::new(self.driver().await?), served(&self.kinds()?));
+        let (driver, served) = (Arc::new(self.driver(shared).await?), served(&self.kinds()?));
         let engine = provision::Engine::new(driver, engine, shared.limits.clone(), shared.metrics.clone());
         let exports = self.enable_field_export_reconciler.unwrap_or(true);
         Ok(Some(Box::new(Aws { engine, cross_namespace, exports, served })))
     }
 
     /// The driver alone, for commands that ask AWS without a control plane.
-    pub async fn driver(&self) -> anyhow::Result<AwsDriver> {
+    pub async fn driver(&self, shared: &Shared) -> anyhow::Result<AwsDriver> {
         if let Some(fault) = aws::rules::faults().first() {
             bail!("AWS cannot be set up: {fault}");
         }
         let timeout = Duration::from_secs(self.http_client_timeout.unwrap_or(60));
-        let http = Arc::new(Http::new(timeout).context("AWS cannot be reached")?);
+        let http = Arc::new(Http::new(timeout));
         let (provider, region) = credentials::default_chain(http.clone(), self.aws_region.as_deref()).await;
-        Ok(AwsDriver::new(http, provider, self.driver_settings(region)?))
+        Ok(AwsDriver::new(http, provider, self.driver_settings(region, shared)?))
     }
 
-    fn driver_settings(&self, region: Option<String>) -> anyhow::Result<Settings> {
+    /// Whom the process's credentials serve.
+    pub fn credentials_for(&self) -> anyhow::Result<Vec<Entry>> {
+        if self.aws_own_credentials_only && !self.aws_credentials_for.is_empty() {
+            bail!("--aws-own-credentials-only and --aws-credentials-for exclude each other");
+        }
+        let entries = self.aws_credentials_for.iter().map(|text| text.parse());
+        entries.collect::<Result<_, _>>().context("--aws-credentials-for")
+    }
+
+    fn driver_settings(&self, region: Option<String>, shared: &Shared) -> anyhow::Result<Settings> {
         let endpoints = aws::endpoint::Settings::from_variables(std::env::vars());
         let mut settings = Settings { endpoints, ..Settings::default() };
         if let Some(url) = &self.aws_endpoint_url {
@@ -197,7 +213,10 @@ impl AwsOptions {
             let parsed: Result<_, _> = self.resource_tags.iter().map(|tag| tags::parse(tag)).collect();
             settings.tags = parsed.context("--resource-tags")?;
         }
-        settings.shared = !self.aws_own_credentials_only;
+        settings.egress = shared.egress.clone();
+        if !self.aws_own_credentials_only {
+            settings.grants = shared.grants.clone();
+        }
         settings.lag = self.aws_listing_lag.map_or(settings.lag, Duration::from_secs);
         settings.kinds = self.kinds()?;
         settings.intervals = self.intervals()?;

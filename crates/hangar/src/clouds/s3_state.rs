@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::terraform::backend::{Access, Backend, Lock, Open, away, settings};
-use anyhow::Context;
 use async_trait::async_trait;
 use aws::client::{CallError, Client, Http};
 use aws::credentials::Provider;
@@ -12,6 +11,7 @@ use aws::endpoint::Settings as Endpoints;
 use aws::model::Service;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use egress::Caller;
 use provision::Failure;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -53,12 +53,12 @@ struct S3 {
 }
 
 /// Makes backends that share their connections.
-pub fn opener() -> anyhow::Result<Open> {
-    let http = Arc::new(Http::new(PATIENCE).context("S3 cannot be reached")?);
-    Ok(Arc::new(move |config: &Value| open(&http, config)))
+pub fn opener() -> Open {
+    let http = Arc::new(Http::new(PATIENCE));
+    Arc::new(move |config: &Value, caller: &Caller| open(&http, config, caller))
 }
 
-fn open(http: &Arc<Http>, config: &Value) -> Result<Arc<dyn Backend>, Failure> {
+fn open(http: &Arc<Http>, config: &Value, caller: &Caller) -> Result<Arc<dyn Backend>, Failure> {
     let settings: Settings = settings(NAME, config)?;
     let credentials = Provider::given(&settings.access_key, &settings.secret_key, settings.token.as_deref());
     let endpoints = Endpoints {
@@ -67,6 +67,7 @@ fn open(http: &Arc<Http>, config: &Value) -> Result<Arc<dyn Backend>, Failure> {
         ..Endpoints::default()
     };
     let client = Client::new(http.clone(), credentials, &settings.region, endpoints);
+    let client = client.on_behalf_of(caller.clone());
     let service = aws::model::service(NAME).map_err(|error| away(NAME, error))?;
     Ok(Arc::new(S3 { client, service, settings }))
 }

@@ -57,8 +57,8 @@ pub struct Wanted {
 }
 
 /// The backends that states can be kept in.
-pub fn backends() -> anyhow::Result<Backends> {
-    Ok(Backends::default().with(s3_state::NAME, s3_state::opener()?))
+pub fn backends() -> Backends {
+    Backends::default().with(s3_state::NAME, s3_state::opener())
 }
 
 /// Serves providers until `stop`, to the control planes of all stores, from when there are any.
@@ -79,7 +79,8 @@ pub async fn start(
     let registry = Arc::new(Registry::remembering(Memory::new(&wanted.memory)));
     let leases = leases.cloned();
     let key = wanted.key;
-    let driver = Terraform::new(registry.clone(), pool.clone(), &key)?.with_backends(backends()?);
+    let driver = Terraform::new(registry.clone(), pool.clone(), &key)?;
+    let driver = driver.with_backends(backends()).with_egress(super::egress(engines));
     let clouds = provision::Engine::new(
         Arc::new(driver),
         Settings::new(&key),

@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use egress::{Client, Egress, Policy};
 use objects::{Value, meta};
 use provision::Preview;
 use runtime::{Fleet, Key, RemoteFleet};
@@ -57,7 +59,9 @@ async fn show(plan: Plan, kubeconfig: Option<&Path>) -> anyhow::Result<()> {
     let fleet = RemoteFleet::new(CONTROL_PLANE, client);
     // Fingerprints of secrets are compared with those that the server made with its own key: they say nothing here.
     let options = AwsOptions { aws: true, ..plan.aws };
-    let cloud = options.set_up(&Shared::new([0; 32])).await?.context("no cloud is set up")?;
+    // Whoever runs this command could connect to anything anyway.
+    let egress = Egress::new(Client::default(), Arc::new(Policy::unrestricted()));
+    let cloud = options.set_up(&Shared::of_cluster([0; 32], egress)).await?.context("no cloud is set up")?;
     for object in wanted {
         let object = as_it_would_be(&fleet, object).await?;
         let preview = cloud.plan(&fleet, CONTROL_PLANE, &object).await;

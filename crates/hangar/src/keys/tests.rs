@@ -195,7 +195,7 @@ impl Load {
         while !self.ended.load(Ordering::SeqCst) {
             let name = format!("made-{made}");
             make(&engine, &name).await;
-            let limits = engine.set_limits(&name, Default::default(), egress::Ranges::default()).await;
+            let limits = engine.change_charter(&name, |charter| charter.quota = Default::default()).await;
             limits.map_err(|failure| failure.0).unwrap();
             made += 1;
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -298,7 +298,7 @@ async fn a_rotation_that_broke_off_is_finished_at_the_next_start() {
     write_plain(&path, &[[2; 32], [1; 32]]).unwrap();
     let opened = open(&KeyOptions::default(), data.path(), false, true).await.unwrap();
     let engine = engine_on(engine.store.clone(), opened.keys.clone());
-    let limits = engine.set_limits("a", Default::default(), egress::Ranges::default()).await;
+    let limits = engine.change_charter("a", |charter| charter.quota = Default::default()).await;
     limits.map_err(|failure| failure.0).unwrap();
     for plane in ["host", "a", "b"] {
         assert!(engine.planes.find(plane).await.unwrap().is_some(), "both keys are accepted");

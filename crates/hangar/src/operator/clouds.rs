@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use egress::{Client, Egress, Policy, Ranges};
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use provision::Metrics;
 use runtime::RemoteFleet;
@@ -29,14 +30,21 @@ pub async fn start(
     aws: &AwsOptions,
     providers: &TerraformOptions,
     metrics: &Arc<Metrics>,
+    allowed: Ranges,
     stop: CancellationToken,
 ) -> anyhow::Result<Option<Running>> {
+    if !aws.aws_credentials_for.is_empty() {
+        bail!(
+            "--aws-credentials-for is for hangar up: the credentials of this process serve this one cluster"
+        );
+    }
     if !aws.wanted() && providers.terraform_plugin_dir.is_none() {
         return Ok(None);
     }
     let key = key(client).await?;
-    let of_terraform = terraform::start(client, providers, &key, stop.clone()).await?;
-    let shared = Shared { metrics: metrics.clone(), ..Shared::new(key) };
+    let egress = Egress::new(Client::default(), Arc::new(Policy::new(allowed)));
+    let of_terraform = terraform::start(client, providers, &key, egress.clone(), stop.clone()).await?;
+    let shared = Shared { metrics: metrics.clone(), ..Shared::of_cluster(key, egress) };
     let of_aws = start_aws(client, aws, &shared, stop).await?;
     let all: Vec<Running> = of_aws.into_iter().chain(of_terraform).collect();
     Ok((!all.is_empty()).then(|| controlling::together(all, Vec::new())))

@@ -12,6 +12,7 @@ use ::terraform::queries::Queries;
 use ::terraform::registry::Registry;
 use anyhow::Context;
 use clap::Args;
+use egress::Egress;
 use provision::{Limits, Metrics, Settings};
 use runtime::{Controller, Options, RemoteFleet, Runtime};
 use tenancy::kubernetes::manifests;
@@ -40,6 +41,7 @@ pub async fn start(
     client: &kube::Client,
     options: &TerraformOptions,
     key: &[u8; 32],
+    egress: Egress,
     stop: CancellationToken,
 ) -> anyhow::Result<Option<Running>> {
     let Some(directory) = &options.terraform_plugin_dir else { return Ok(None) };
@@ -53,7 +55,8 @@ pub async fn start(
         .context("the kind Provider cannot be defined")?;
     Programs::default().serve(&registry, &pool, &directory).await;
     define(client, &registry).await?;
-    let driver = Terraform::new(registry.clone(), pool.clone(), key)?.with_backends(backends()?);
+    let driver = Terraform::new(registry.clone(), pool.clone(), key)?;
+    let driver = driver.with_backends(backends()).with_egress(egress);
     let engine = provision::Engine::new(
         Arc::new(driver),
         Settings::new(key),

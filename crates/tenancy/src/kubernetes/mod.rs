@@ -295,6 +295,7 @@ impl Host for Kubernetes {
                 "spec.source: control planes in pods of their own are not copied; use backup and restore";
             return Err(HostError::Refused(why.to_owned()));
         }
+        crate::embedded::ranges(plane)?;
         let (row, settings) = (row(plane)?, self.settings().await?);
         let mut outside = vec![format!("{}.{}", plane.name, settings.domain), settings.host_container];
         outside.extend(self.route_host(plane).await?);

@@ -68,7 +68,9 @@ impl Pods<'_> {
         }
         let quota = serde_json::to_string(&self.plane.spec.quota).unwrap_or_default();
         arguments.push(format!("--quota={quota}"));
-        let egress = self.options.egress_allow.clone();
+        // A range that is none is told of before.
+        let own = self.plane.spec.egress.ranges().unwrap_or_default();
+        let egress = self.options.egress_allow.and(&own);
         if !egress.is_empty() {
             arguments.push(format!("--egress-allow={egress}"));
         }

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::conditions::Condition;
+use crate::embedded::ranges;
 use crate::host::HostError;
 use crate::plane::Plane;
 use child::{Sight, Teller};
@@ -142,6 +143,8 @@ impl Processes {
             Ok::<_, HostError>(Charter {
                 owner: plane.uid.clone(),
                 quota: plane.spec.quota,
+                egress: ranges(plane)?,
+                aws: plane.spec.aws.clone(),
                 memory_limit: memory_limit(plane)?,
                 generation,
             })

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use apiserver::control_plane::Quota;
+use apiserver::control_plane::{AwsUse, Quota};
 use auth::pki::{Authority, PkiError};
 use auth::tokens::Issuer;
 use jiff::Timestamp;
@@ -44,6 +44,12 @@ pub struct Charter {
     pub owner: String,
     #[serde(default)]
     pub quota: Quota,
+    /// What it may have the server connect to.
+    #[serde(default)]
+    pub egress: egress::Ranges,
+    /// What it may use of the operator's AWS credentials.
+    #[serde(default)]
+    pub aws: AwsUse,
     /// Bytes of memory.
     #[serde(default)]
     pub memory_limit: Option<u64>,
@@ -121,7 +127,15 @@ impl Room {
             file("service-account-key-file", TOKEN_KEY),
             file("data-key-file", DATA_KEY),
             format!("--quota={quota}"),
+            format!("--owner={}", self.charter.owner),
         ];
+        if !self.charter.egress.is_empty() {
+            arguments.push(format!("--egress-allow={}", self.charter.egress));
+        }
+        if self.charter.aws != AwsUse::default() {
+            let aws = serde_json::to_string(&self.charter.aws).unwrap_or_default();
+            arguments.push(format!("--aws-use={aws}"));
+        }
         arguments.extend(audited.then(|| file("audit-log", "audit.log")));
         arguments.extend(self.charter.memory_limit.map(|bytes| format!("--memory-limit={bytes}")));
         arguments
@@ -219,6 +233,20 @@ mod tests {
         let same = made.change(&limited, now()).unwrap();
         assert_eq!(same.authority.certificate_pem(), made.authority.certificate_pem());
         assert!(same.arguments(false).contains(&"--memory-limit=1073741824".to_owned()));
+        let aws = AwsUse { operator_credentials: true, roles: vec!["r".to_owned()] };
+        let allowed = Charter { egress: "10.0.0.0/8".parse().unwrap(), aws, ..limited.clone() };
+        let allowed = same.change(&allowed, now()).unwrap().arguments(false);
+        for argument in [
+            "--owner=u",
+            "--egress-allow=10.0.0.0/8",
+            r#"--aws-use={"operatorCredentials":true,"roles":["r"]}"#,
+        ] {
+            assert!(allowed.iter().any(|one| one == argument), "{argument} in {allowed:?}");
+            assert_eq!(
+                same.arguments(false).iter().any(|one| one == argument),
+                argument.starts_with("--owner")
+            );
+        }
         let revoked = same.change(&Charter { generation: 1, ..limited }, now()).unwrap();
         assert_ne!(revoked.authority.certificate_pem(), made.authority.certificate_pem());
         assert_eq!(revoked.token_keys(), made.token_keys(), "tokens are not concerned");

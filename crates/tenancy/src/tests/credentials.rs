@@ -105,6 +105,16 @@ async fn a_copy_takes_the_right_to_copy() {
     f.create_plane("three", json!({"type": "k8s", "source": {"controlPlane": "one"}})).await;
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     api::merge(&jane, &crate::operator::place("three"), "", &label).await.unwrap();
+    // The operator's network and accounts take rights of their own.
+    for (field, value) in
+        [("egress", json!({"allow": ["10.0.0.0/8"]})), ("aws", json!({"operatorCredentials": true}))]
+    {
+        let patch = json!({"spec": {field: value}});
+        let refused = api::merge(&jane, &crate::operator::place("three"), "", &patch).await.unwrap_err();
+        assert_eq!(refused.code(), Some(403));
+        let words = format!("cannot {field} resource \"controlplanes\"");
+        assert!(refused.to_string().contains(&words), "{refused}");
+    }
 
     let rules = vec![rule(&["get", "list", "create", "patch"], &[]), rule(&["fork"], &["one"])];
     let place = Place::new("rbac.authorization.k8s.io/v1", "clusterroles", "", "jane");

@@ -178,6 +178,8 @@ async fn what_cannot_be_is_refused() {
         ("a", json!({"type": "k8s", "backend": "none"}), "Unsupported value: \"none\""),
         ("a", json!({"type": "k8s", "postCreateHooks": [{}]}), "hookName: Required value"),
         ("a", json!({"type": "k8s", "quota": {"objects": -1}}), "should be greater than or equal to 0"),
+        ("a", json!({"type": "k8s", "egress": {"allow": ["10.0.0.1"]}}), "must be a range in CIDR notation"),
+        ("a", json!({"type": "k8s", "aws": {"roles": ["*"]}}), "spec.aws.roles[0]"),
     ] {
         let error = f.try_create(plane(name, spec)).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{name}: {error}");

@@ -237,3 +237,42 @@ async fn quotas_hold() {
     assert_eq!(code, 429);
     f.close().await;
 }
+
+/// What a ControlPlane allows beyond the defaults is known where connections are made, and goes again.
+#[tokio::test(flavor = "multi_thread")]
+async fn allowances_reach_the_charter() {
+    let f = Fixture::new().await;
+    let role = "arn:aws:iam::111122223333:role/one-*";
+    let aws = json!({"operatorCredentials": true, "roles": [role]});
+    f.create_plane("one", json!({"type": "k8s", "egress": {"allow": ["10.20.0.0/16"]}, "aws": aws})).await;
+    f.create_plane("two", json!({"type": "k8s"})).await;
+    f.until_ready("one").await;
+    f.until_ready("two").await;
+    let engines = apiserver::Engines::from(f.engine.clone());
+    let allowed = async |name: &str, address: &str| {
+        let policy = egress::Policies::of(&engines, name).await;
+        policy.check(std::net::SocketAddr::new(address.parse().unwrap(), 443)).is_ok()
+    };
+    assert!(allowed("one", "10.20.0.1").await && !allowed("one", "10.21.0.1").await);
+    assert!(!allowed("two", "10.20.0.1").await, "it is for one control plane");
+    let charter = async |name: &str| f.engine.planes.find(name).await.unwrap().unwrap().charter.clone();
+    let one = charter("one").await;
+    assert!(one.aws.operator_credentials);
+    assert_eq!(one.aws.roles, [role]);
+    assert!(one.owner.is_some());
+    assert_eq!(charter("two").await.aws, Default::default());
+    let patch = json!({"spec": {"egress": {"allow": ["10.21.0.0/16"]}, "aws": null}});
+    f.patch("one", patch).await.unwrap();
+    f.until("the new ranges hold", async |_| allowed("one", "10.21.0.1").await.then_some(())).await;
+    assert!(!allowed("one", "10.20.0.1").await);
+    assert_eq!(charter("one").await.aws, Default::default());
+    // A range with bits behind its prefix is refused with a clear word, and changes nothing.
+    f.patch("one", json!({"spec": {"egress": {"allow": ["10.22.1.0/16"]}}})).await.unwrap();
+    f.until("the condition", async |f| {
+        let object = f.plane("one").await?;
+        object["status"]["conditions"].to_string().contains("use 10.22.0.0/16").then_some(())
+    })
+    .await;
+    assert!(allowed("one", "10.21.0.1").await && !allowed("one", "10.22.1.1").await);
+    f.close().await;
+}

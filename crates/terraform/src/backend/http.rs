@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use egress::Caller;
 use http::{Method, Request, StatusCode, header};
-use http_body_util::{BodyExt, Full, Limited};
 use md5::{Digest, Md5};
 use objects::Value as Json;
 use prost::bytes::Bytes;
@@ -15,8 +15,6 @@ use provision::Failure;
 use serde::Deserialize;
 
 use super::{Access, Backend, Held, Lock, away, locked, settings};
-use crate::plugin::causes;
-use crate::web;
 
 const NAME: &str = "http";
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,10 +34,14 @@ struct Settings {
 }
 
 #[derive(Clone)]
-struct Http(Arc<Settings>);
+struct Http {
+    settings: Arc<Settings>,
+    caller: Caller,
+}
 
-pub fn open(config: &Json) -> Result<Arc<dyn Backend>, Failure> {
-    Ok(Arc::new(Http(Arc::new(settings(NAME, config)?))))
+pub fn open(config: &Json, caller: &Caller) -> Result<Arc<dyn Backend>, Failure> {
+    let settings = Arc::new(settings(NAME, config)?);
+    Ok(Arc::new(Http { settings, caller: caller.clone() }))
 }
 
 impl Http {
@@ -49,27 +51,21 @@ impl Http {
         address: &str,
         body: Option<Vec<u8>>,
     ) -> Result<(StatusCode, Bytes), Failure> {
-        let web = web::client().map_err(|error| away(NAME, error))?;
         let method = Method::from_bytes(method.as_bytes()).map_err(|error| away(NAME, error))?;
         let mut request = Request::builder().method(method).uri(address);
-        if let Some(user) = self.0.username.as_deref().filter(|user| !user.is_empty()) {
-            let both = format!("{user}:{}", self.0.password.as_deref().unwrap_or_default());
+        if let Some(user) = self.settings.username.as_deref().filter(|user| !user.is_empty()) {
+            let both = format!("{user}:{}", self.settings.password.as_deref().unwrap_or_default());
             request = request.header(header::AUTHORIZATION, format!("Basic {}", STANDARD.encode(both)));
         }
         if let Some(body) = &body {
             let sum = STANDARD.encode(Md5::digest(body));
             request = request.header(header::CONTENT_TYPE, "application/json").header("content-md5", sum);
         }
-        let body = Full::new(Bytes::from(body.unwrap_or_default()));
+        let body = Bytes::from(body.unwrap_or_default());
         let request = request.body(body).map_err(|error| away(NAME, error))?;
-        let asked = async {
-            let answer = web.request(request).await.map_err(|error| away(NAME, causes(&error)))?;
-            let status = answer.status();
-            let body = Limited::new(answer.into_body(), LARGEST).collect().await;
-            Ok((status, body.map_err(|error| away(NAME, error))?.to_bytes()))
-        };
-        let late = || Err(away(NAME, format_args!("no answer within {} s", PATIENCE.as_secs())));
-        tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(|_| late())
+        let response = self.caller.send(request, PATIENCE, LARGEST).await;
+        let response = response.map_err(|error| away(NAME, error))?;
+        Ok((response.status(), response.into_body()))
     }
 }
 
@@ -80,7 +76,7 @@ fn unexpected(what: &str, status: StatusCode) -> Failure {
 #[async_trait]
 impl Backend for Http {
     async fn read(&self, _: &Access<'_>) -> Result<Option<Vec<u8>>, Failure> {
-        match self.send("GET", &self.0.address, None).await? {
+        match self.send("GET", &self.settings.address, None).await? {
             (StatusCode::OK, body) => Ok(Some(body.to_vec()).filter(|body| !body.is_empty())),
             (StatusCode::NO_CONTENT | StatusCode::NOT_FOUND, _) => Ok(None),
             (status, _) => Err(unexpected("a read", status)),
@@ -88,9 +84,9 @@ impl Backend for Http {
     }
 
     async fn write(&self, _: &Access<'_>, state: Vec<u8>, lock: &Lock) -> Result<(), Failure> {
-        let method = self.0.update_method.as_deref().unwrap_or("POST");
-        let mut address = self.0.address.clone();
-        if self.0.lock_address.is_some() {
+        let method = self.settings.update_method.as_deref().unwrap_or("POST");
+        let mut address = self.settings.address.clone();
+        if self.settings.lock_address.is_some() {
             let mark = if address.contains('?') { '&' } else { '?' };
             address = format!("{address}{mark}ID={}", lock.id);
         }
@@ -101,16 +97,16 @@ impl Backend for Http {
     }
 
     async fn delete(&self, _: &Access<'_>) -> Result<(), Failure> {
-        match self.send("DELETE", &self.0.address, None).await? {
+        match self.send("DELETE", &self.settings.address, None).await? {
             (StatusCode::OK | StatusCode::NO_CONTENT | StatusCode::NOT_FOUND, _) => Ok(()),
             (status, _) => Err(unexpected("a deletion", status)),
         }
     }
 
     async fn lock(&self, _: &Access<'_>, lock: &Lock) -> Result<Option<Box<dyn Held>>, Failure> {
-        let Some(address) = &self.0.lock_address else { return Ok(None) };
+        let Some(address) = &self.settings.lock_address else { return Ok(None) };
         let info = serde_json::to_vec(lock).map_err(|error| away(NAME, error))?;
-        let method = self.0.lock_method.as_deref().unwrap_or("LOCK");
+        let method = self.settings.lock_method.as_deref().unwrap_or("LOCK");
         match self.send(method, address, Some(info.clone())).await? {
             (StatusCode::OK, _) => {}
             (StatusCode::LOCKED | StatusCode::CONFLICT, body) => {
@@ -134,7 +130,7 @@ struct HeldHttp {
 #[async_trait]
 impl Held for HeldHttp {
     async fn release(self: Box<Self>) -> Result<(), Failure> {
-        let settings = &self.http.0;
+        let settings = &self.http.settings;
         let Some(address) = settings.unlock_address.as_ref().or(settings.lock_address.as_ref()) else {
             return Ok(());
         };

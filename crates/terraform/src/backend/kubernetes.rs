@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use egress::Caller;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -37,7 +38,7 @@ struct Settings {
 #[derive(Clone)]
 struct Kubernetes(Settings);
 
-pub fn open(config: &Json) -> Result<Arc<dyn Backend>, Failure> {
+pub fn open(config: &Json, _: &Caller) -> Result<Arc<dyn Backend>, Failure> {
     Ok(Arc::new(Kubernetes(settings(NAME, config)?)))
 }
 

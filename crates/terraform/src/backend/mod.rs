@@ -15,6 +15,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use egress::Caller;
 use objects::{Value as Json, meta};
 use provision::{Failure, Reader};
 use serde::Serialize;
@@ -70,8 +71,8 @@ pub trait Backend: Send + Sync {
     }
 }
 
-/// Makes a backend of its configuration.
-pub type Open = Arc<dyn Fn(&Json) -> Result<Arc<dyn Backend>, Failure> + Send + Sync>;
+/// Makes a backend of its configuration, for the control plane that connects to it.
+pub type Open = Arc<dyn Fn(&Json, &Caller) -> Result<Arc<dyn Backend>, Failure> + Send + Sync>;
 
 /// The backends that can be named.
 #[derive(Clone)]
@@ -97,7 +98,7 @@ impl Backends {
     }
 
     /// The backend that a Secret configures: its only key is the name of the backend.
-    pub fn open(&self, secret: &Json) -> Result<Arc<dyn Backend>, Failure> {
+    pub fn open(&self, secret: &Json, caller: &Caller) -> Result<Arc<dyn Backend>, Failure> {
         let place = format!("Secret {}/{}", meta::namespace(secret), meta::name(secret));
         let wrong = |why: String| Failure::terminal(format!("{place} {why}")).at("spec.backendRef");
         let known = || self.0.keys().copied().collect::<Vec<_>>().join(", ");
@@ -112,7 +113,7 @@ impl Backends {
         let text = text.as_str().and_then(|text| STANDARD.decode(text).ok()).unwrap_or_default();
         let config: Option<Json> = serde_json::from_slice(&text).ok().filter(Json::is_object);
         let config = config.ok_or_else(|| wrong(format!("has no JSON object under {name:?}")))?;
-        open(&config).map_err(|failure| failure.at("spec.backendRef"))
+        open(&config, caller).map_err(|failure| failure.at("spec.backendRef"))
     }
 }
 
@@ -142,7 +143,8 @@ mod tests {
 
     fn refused(data: Json) -> String {
         let secret = json!({"metadata": {"name": "b", "namespace": "n"}, "data": data});
-        Backends::default().open(&secret).err().map(|failure| failure.message).unwrap_or_default()
+        let caller = egress::Egress::default().caller("a");
+        Backends::default().open(&secret, &caller).err().map(|failure| failure.message).unwrap_or_default()
     }
 
     #[test]

@@ -23,6 +23,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use egress::{Caller, Egress};
 use jiff::SignedDuration;
 use objects::field::ErrorList;
 use objects::{CompactString, Value as Json, meta};
@@ -61,6 +62,7 @@ pub struct Terraform {
     pool: Pool,
     seal: Seal,
     backends: Backends,
+    egress: Egress,
     openings: Openings,
     /// Modules, where there are any.
     opener: OnceLock<Box<dyn Opener>>,
@@ -128,6 +130,7 @@ impl Terraform {
             pool,
             seal: Seal::new(key)?,
             backends: Backends::default(),
+            egress: Egress::default(),
             openings: Openings::default(),
             opener: OnceLock::new(),
         })
@@ -137,6 +140,17 @@ impl Terraform {
     #[must_use]
     pub fn with_backends(self, backends: Backends) -> Terraform {
         Terraform { backends, ..self }
+    }
+
+    /// With the policies of the control planes. Without them, all may connect to public addresses only.
+    #[must_use]
+    pub fn with_egress(self, egress: Egress) -> Terraform {
+        Terraform { egress, ..self }
+    }
+
+    /// What connects for a control plane to where its tenant says.
+    pub fn caller(&self, control_plane: &str) -> Caller {
+        self.egress.caller(control_plane)
     }
 
     /// With another place for what is open.

@@ -61,7 +61,7 @@ impl Terraform {
         let secret = secret.ok_or_else(|| {
             Failure::recoverable(format!("Secret {namespace}/{name} does not exist")).at("spec.backendRef")
         })?;
-        let backend = self.backends.open(&secret)?;
+        let backend = self.backends.open(&secret, &self.caller(around.control_plane))?;
         Ok(Some(Remote { name: name.to_owned(), backend, held: Mutex::new(None), mark: Default::default() }))
     }
 
@@ -117,7 +117,7 @@ impl Terraform {
             );
             Failure::recoverable(message).at("spec.backendRef")
         })?;
-        let backend = self.backends.open(&secret)?;
+        let backend = self.backends.open(&secret, &self.caller(subject.control_plane))?;
         let Some(bytes) = backend.read(&access(subject)).await? else { return Ok(None) };
         let found = StateFile::parse(&bytes).map_err(unusable)?;
         Ok((found.lineage == lies.lineage).then_some((backend, found)))

@@ -86,11 +86,13 @@ impl View<'_> {
         let definition = self.definition(&spec).await?;
         let secrets = Secrets::read(self.reader, &self.object, SECRET_WORD).await?;
         self.validate(&definition, &secrets)?;
+        let caller = self.engine.driver().caller(self.reader.control_plane());
         let loader = Loader {
             reader: self.reader,
             namespace: self.namespace(),
             directory: self.directory,
             archives: self.archives,
+            caller: &caller,
             credentials: Default::default(),
         };
         let tree = loader.load(&definition.module_ref).await?;

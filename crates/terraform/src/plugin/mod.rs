@@ -25,7 +25,6 @@ mod warden;
 use std::time::Duration;
 
 pub use answers::{Applied, ImportBy, Imported, Planned, Source, State, Told};
-pub(crate) use call::causes;
 pub use catalogue::{Catalogue, Function, IdentityAttribute, IdentitySchema, Parameter};
 pub use ephemeral::{Ephemeral, Hold};
 pub use listing::{Listed, Listing};

@@ -2,21 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use http_body_util::{BodyExt, Limited};
-use prost::bytes::Bytes;
 use serde::Deserialize;
 
 use super::{SourceError, Version, Wanted, archive, blocking, check, hashes, platform, unreadable};
-use crate::plugin::causes;
 use crate::web;
 
 /// What a web server may say about versions, and how large an archive may be.
 const LARGEST_INDEX: usize = 8 << 20;
 const LARGEST_ARCHIVE: usize = 1 << 30;
-const PATIENCE: Duration = Duration::from_secs(600);
-const MOST_REDIRECTS: usize = 5;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mirror {
@@ -138,8 +132,8 @@ impl Mirror {
                 if cached.is_dir() {
                     return Ok(cached);
                 }
-                let url = resolve(&index, &archive.url);
-                let bytes = get(&url, LARGEST_ARCHIVE).await?;
+                let url = web::resolve(&index, &archive.url);
+                let bytes = web::get(web::From::Operator, &url, LARGEST_ARCHIVE).await?;
                 let bytes = bytes.ok_or_else(|| unreadable(&url, &"it is not there"))?;
                 let scratch = cached.with_extension("zip");
                 let parent = cached.parent().unwrap_or(cache).to_owned();
@@ -221,59 +215,14 @@ fn local_versions(directory: &Path, program: &str) -> Vec<(Version, LocalPlace)>
     found
 }
 
-/// A reference in an answer, seen from where the answer came from.
-fn resolve(base: &str, reference: &str) -> String {
-    if reference.contains("://") {
-        return reference.to_owned();
-    }
-    let after_scheme = base.find("://").map_or(0, |at| at + 3);
-    if let Some(rooted) = reference.strip_prefix('/') {
-        let host = base[after_scheme..].find('/').map_or(base.len(), |at| after_scheme + at);
-        return format!("{}/{rooted}", &base[..host]);
-    }
-    let directory = base.rfind('/').map_or(base.len(), |at| at + 1);
-    format!("{}{reference}", &base[..directory])
-}
-
 async fn get_json<T: serde::de::DeserializeOwned>(
     url: &str,
     mirror: &Mirror,
     wanted: &Wanted,
 ) -> Result<T, SourceError> {
-    let Some(bytes) = get(url, LARGEST_INDEX).await? else {
+    let Some(bytes) = web::get(web::From::Operator, url, LARGEST_INDEX).await? else {
         let address = wanted.address.to_string();
         return Err(SourceError::NoProvider { mirror: mirror.to_string(), address });
     };
     serde_json::from_slice(&bytes).map_err(|error| unreadable(&url, &error))
-}
-
-/// What is at a URL; nothing if there is nothing. Wherever it leads, that is not open to others on the way.
-pub(crate) async fn get(url: &str, most: usize) -> Result<Option<Bytes>, SourceError> {
-    let client = web::client().map_err(|error| unreadable(&url, error))?;
-    let mut target = url.to_owned();
-    let asked = async {
-        for _ in 0..MOST_REDIRECTS {
-            if !web::is_safe(&target) {
-                return Err(unreadable(&target, &"only https is fetched from other machines"));
-            }
-            let uri: http::Uri = target.parse().map_err(|error| unreadable(&target, &error))?;
-            let answer = client.get(uri).await.map_err(|error| unreadable(&target, &causes(&error)))?;
-            match answer.status().as_u16() {
-                200 => {
-                    let body = Limited::new(answer.into_body(), most).collect().await;
-                    return Ok(Some(body.map_err(|error| unreadable(&target, &error))?.to_bytes()));
-                }
-                404 | 410 => return Ok(None),
-                301 | 302 | 303 | 307 | 308 => {
-                    let location = answer.headers().get(http::header::LOCATION);
-                    let location = location.and_then(|location| location.to_str().ok());
-                    target = resolve(&target, location.unwrap_or_default());
-                }
-                code => return Err(unreadable(&target, &format_args!("the server answers {code}"))),
-            }
-        }
-        Err(unreadable(&url, &"it leads elsewhere again and again"))
-    };
-    let late = unreadable(&url, &"the server does not answer");
-    tokio::time::timeout(PATIENCE, asked).await.unwrap_or(Err(late))
 }

@@ -5,7 +5,7 @@
 
 mod archive;
 mod hashes;
-pub(crate) mod mirror;
+mod mirror;
 mod version;
 
 #[cfg(test)]
@@ -18,6 +18,7 @@ pub use mirror::Mirror;
 pub use version::{Constraint, Version};
 
 use crate::plugin::Stamp;
+use crate::web::FetchError;
 
 /// The registry that is meant when nobody says another.
 const DEFAULT_HOST: &str = "registry.terraform.io";
@@ -41,6 +42,8 @@ pub enum SourceError {
         "the checksum of {address} {version} is {found}, and it should be {expected}; it may have been tampered with"
     )]
     Checksum { address: String, version: String, found: String, expected: String },
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
     #[error("{what} cannot be read: {reason}")]
     Unreadable { what: String, reason: String },
     #[error("{0} is not an archive of a provider: {1}")]

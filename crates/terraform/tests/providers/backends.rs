@@ -172,7 +172,8 @@ async fn locked_by_others_and_moved() {
     // One that is not there.
     plane.secret("away", "http", json!({"address": "http://127.0.0.1:1/state"})).await;
     plane.thing("two", json!({"resource": {"name": "two"}, "backendRef": {"name": "away"}})).await;
-    plane.failed(THINGS, "two", "Connection refused").await;
+    let object = plane.failed(THINGS, "two", "whether the operator's egress policy allows").await;
+    assert!(!object.to_string().contains("refused"), "{object}");
     assert_eq!(plane.world.things(), before);
     // Wrong ways to say it.
     plane.patch("secrets", "backend", json!({"data": {"http": null}, "stringData": {"consul": "{}"}})).await;
@@ -180,6 +181,57 @@ async fn locked_by_others_and_moved() {
     plane.patch(THINGS, "one", json!({"spec": {"backendRef": {"name": "none"}}})).await;
     plane.failed(THINGS, "one", "Secret default/none does not exist").await;
     assert_eq!(plane.world.things(), before);
+}
+
+/// Destinations that the policy does not allow are not dialled, and all that is told of any is the same.
+#[tokio::test]
+async fn only_where_the_policy_allows() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let open = listener.local_addr().unwrap().port();
+    let met = Arc::new(Mutex::new(0));
+    let counting = met.clone();
+    let accepting = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            // It speaks another protocol.
+            *counting.lock() += 1;
+            let _ = stream.try_write(b"SSH-2.0-OpenSSH_9.9\r\n");
+        }
+    });
+    let configurations = |port: u16| {
+        [
+            (
+                "http",
+                json!({"address": format!("http://127.0.0.1:{port}/state"), "lock_method": "X", "update_method": "Y"}),
+            ),
+            ("pg", json!({"conn_str": format!("postgres://u:p@127.0.0.1:{port}/d?sslmode=disable")})),
+            (
+                "pg",
+                json!({"conn_str": format!("host=example.com hostaddr=127.0.0.1 port={port} user=u password=p")}),
+            ),
+        ]
+    };
+    let mut told = std::collections::BTreeSet::new();
+    for (allowed, reached) in [("", false), ("127.0.0.0/8", true)] {
+        let plane = Plane::reaching(allowed).await;
+        plane.provider_secret().await;
+        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+        for port in [open, closed] {
+            for (n, (backend, config)) in configurations(port).into_iter().enumerate() {
+                let name = format!("{backend}-{n}-{port}");
+                plane.secret(&name, backend, config).await;
+                let spec = json!({"resource": {"name": name}, "backendRef": {"name": name}});
+                plane.thing(&name, spec).await;
+                let object = plane.failed(THINGS, &name, "cannot be used").await;
+                let conditions = object["status"]["conditions"].as_array().unwrap();
+                let message = conditions.iter().find_map(|one| one["message"].as_str()).unwrap().to_owned();
+                told.insert(message.replace(backend, "BACKEND"));
+            }
+        }
+        assert_eq!(*met.lock() > 0, reached);
+        assert!(plane.world.things().is_empty());
+    }
+    accepting.abort();
+    assert_eq!(told.len(), 1, "{told:?}");
 }
 
 /// The state goes where the object says, whole: not all providers find a resource again by its id.

@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const QUIET: Duration = Duration::from_millis(1_500);
 pub const THINGS: &str = "things.thing.shelf.kubeform.com";
 
+/// Where the servers of tests are.
+const LOOPBACK: &str = "127.0.0.0/8,::1";
+
 pub struct Plane {
     pub world: World,
     registry: Arc<Registry>,
@@ -40,6 +43,8 @@ pub struct Plane {
     pub patience: Duration,
     /// Of calls to the cloud.
     pub pace: Pace,
+    /// Ranges that the control plane may connect to.
+    egress: &'static str,
     running: Option<(CancellationToken, JoinHandle<()>)>,
     _directory: TempDir,
 }
@@ -50,8 +55,13 @@ impl Plane {
         Plane::of(World::new(), "shelf", Launch::new(shelf_program())).await
     }
 
+    /// With the shelf, and destinations in these ranges beside public ones.
+    pub async fn reaching(egress: &'static str) -> Plane {
+        Plane::with(World::new(), Some(("shelf", Launch::new(shelf_program()))), egress).await
+    }
+
     pub async fn of(world: World, name: &str, launch: Launch) -> Plane {
-        Plane::with(world, Some((name, launch))).await
+        Plane::with(world, Some((name, launch)), LOOPBACK).await
     }
 
     /// Without any provider but those that objects name.
@@ -60,13 +70,13 @@ impl Plane {
     }
 
     pub async fn bare_in(world: World) -> Plane {
-        let plane = Plane::with(world, None).await;
+        let plane = Plane::with(world, None, LOOPBACK).await;
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         plane.send(Method::POST, path, &terraform::providers::definition()).await.unwrap();
         plane
     }
 
-    async fn with(world: World, provider: Option<(&str, Launch)>) -> Plane {
+    async fn with(world: World, provider: Option<(&str, Launch)>, egress: &'static str) -> Plane {
         let directory = TempDir::new().unwrap();
         let store: Arc<dyn Store> = Arc::new(Embedded::open(directory.path(), Default::default()).unwrap());
         let config = Config::new("host", [7; 32], "-----BEGIN CERTIFICATE-----\n", ([127, 0, 0, 1], 6443));
@@ -95,6 +105,7 @@ impl Plane {
             client,
             patience,
             pace: Pace::default(),
+            egress,
             running: None,
             _directory: directory,
         };
@@ -112,6 +123,8 @@ impl Plane {
         let (interval, patience) = (Duration::from_secs(3_600), self.patience);
         let settings = Settings { interval, patience, ..Settings::new(&[9; 32]) };
         let driver = Terraform::new(self.registry.clone(), self.world.pool.clone(), &[5; 32]).unwrap();
+        let policy = egress::Policy::new(self.egress.parse().unwrap());
+        let driver = driver.with_egress(egress::Egress::new(Default::default(), Arc::new(policy)));
         let driver = driver.with_openings(Openings::kept_for(Duration::from_millis(400)));
         let engine = Engine::new(
             Arc::new(driver),

@@ -7,8 +7,10 @@ use ::aws::driver::AwsDriver;
 use ::aws::kinds::{self, KindFacts};
 use anyhow::bail;
 use clap::Args;
+use egress::Egress;
 use objects::{Value, meta};
 
+use crate::clouds::Shared;
 use crate::clouds::aws::AwsOptions;
 use crate::files;
 
@@ -36,7 +38,8 @@ pub struct ImportAws {
 pub async fn run(mut import: ImportAws) -> anyhow::Result<()> {
     let kinds = wanted(&import.service, &import.kind)?;
     import.aws.aws_region = import.region.take().or(import.aws.aws_region);
-    let driver = import.aws.driver().await?;
+    // It asks the account of whoever runs this command, and no control plane.
+    let driver = import.aws.driver(&Shared::of_cluster([0; 32], Egress::default())).await?;
     let region = driver.region().to_owned();
     if region.is_empty() {
         bail!("no region is known: give --region");

@@ -15,6 +15,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use egress::Caller;
 use objects::Value as Json;
 use provision::{Failure, Reader};
 use quick_cache::sync::Cache;
@@ -25,7 +26,7 @@ use super::config::Module;
 use super::pass::Stop;
 use super::problem::{File, Problem};
 use super::tree::Tree;
-use crate::source::mirror;
+use crate::web;
 use git::{Credentials, Repository};
 use source::{Source, is_sha256, walked};
 
@@ -157,6 +158,8 @@ pub struct Loader<'a> {
     /// Modules that the operator allows.
     pub directory: Option<&'a Path>,
     pub archives: &'a Archives,
+    /// Whose modules these are.
+    pub caller: &'a Caller,
     /// What the module itself is fetched with, and from which machine: what it calls there is fetched with the same.
     pub credentials: OnceLock<(String, Credentials)>,
 }
@@ -331,7 +334,8 @@ impl Loader<'_> {
             let bytes = match url.strip_prefix("file://") {
                 Some(path) => self.below(path.trim_start_matches('/').to_owned(), read_archive).await?,
                 None if url.starts_with("https://") => {
-                    let got = mirror::get(url, archive::LARGEST).await.map_err(|e| wrong(e.to_string()))?;
+                    let got = web::get(web::From::Tenant(self.caller), url, archive::LARGEST).await;
+                    let got = got.map_err(|error| wrong(error.to_string()))?;
                     got.ok_or_else(|| wrong(format!("{url} is not there")))?.to_vec()
                 }
                 None => return Err(wrong("archives are fetched by https, or from the directory of modules")),
