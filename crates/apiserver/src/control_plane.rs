@@ -20,6 +20,7 @@ use store::{Revision, Scope, Store, StoreError, Tenant, TenantId};
 use crate::catalog::Catalogs;
 use crate::codec::{Codec, CodecError};
 use crate::encryption::{DataKeyRow, DataKeys, InstallationKeys, Secret64};
+use crate::stations::fairness::{FLOW_KINDS, FlowControl};
 use crate::surface::Surface;
 
 /// What the row of a control plane in the directory is called, in errors and where it is encrypted.
@@ -28,6 +29,9 @@ pub const CRD_KIND: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// Control planes held at once, in use or lately used. Each is a few kilobytes, schemas aside, which are shared.
 const HELD: usize = 4_096;
+
+/// Flow schemas, and priority levels, that are looked at of each.
+const FLOW_OBJECTS: usize = 1_000;
 
 /// Namespaces remembered of each: those that are written to.
 const NAMESPACES_SEEN: usize = 32;
@@ -134,6 +138,7 @@ pub struct ControlPlane {
     pub codec: Codec,
     surface: Derived<Surface>,
     policy: Derived<PolicySnapshot>,
+    flow_control: Derived<FlowControl>,
     /// Namespaces seen to be there and active, by the revision they were seen at. Writes check that revision, so
     /// an old one costs a second look and nothing else.
     pub(crate) namespaces: Cache<CompactString, Revision>,
@@ -158,6 +163,8 @@ impl ControlPlane {
             self.surface.outdate();
         } else if POLICY_KINDS.contains(&kind) {
             self.policy.outdate();
+        } else if FLOW_KINDS.contains(&kind) {
+            self.flow_control.outdate();
         }
     }
 }
@@ -417,6 +424,7 @@ impl ControlPlanes {
             charter: record.charter,
             surface: Derived::default(),
             policy: Derived::default(),
+            flow_control: Derived::default(),
             namespaces: Cache::new(NAMESPACES_SEEN),
             asked: AtomicU64::new(0),
         })
@@ -595,8 +603,34 @@ impl ControlPlanes {
         Ok(plane.policy.put(PolicySnapshot::sharing(&objects, &self.rules), epoch))
     }
 
+    /// Its flow schemas and priority levels.
+    pub async fn flow_control(&self, plane: &ControlPlane) -> Result<Arc<FlowControl>, ControlPlaneError> {
+        let epoch = match plane.flow_control.get() {
+            Ok(flow_control) => return Ok(flow_control),
+            Err(epoch) => epoch,
+        };
+        let [schemas, levels] = FLOW_KINDS;
+        let schemas = self.some_objects(plane, schemas, FLOW_OBJECTS).await?;
+        // Most have no schema, and levels alone do nothing.
+        let levels = match schemas.is_empty() {
+            true => Vec::new(),
+            false => self.some_objects(plane, levels, FLOW_OBJECTS).await?,
+        };
+        Ok(plane.flow_control.put(FlowControl::new(&schemas, &levels), epoch))
+    }
+
     async fn objects(&self, plane: &ControlPlane, kind: &str) -> Result<Vec<Value>, ControlPlaneError> {
-        let page = self.store.range(plane.id, &Scope::Kind(kind.into()), None, None, 0).await?;
+        self.some_objects(plane, kind, 0).await
+    }
+
+    /// No more than `limit` of them, if it is not zero.
+    async fn some_objects(
+        &self,
+        plane: &ControlPlane,
+        kind: &str,
+        limit: usize,
+    ) -> Result<Vec<Value>, ControlPlaneError> {
+        let page = self.store.range(plane.id, &Scope::Kind(kind.into()), None, None, limit).await?;
         let mut objects = Vec::with_capacity(page.entries.len());
         for entry in page.entries {
             let stored = plane.codec.decode(&entry.key, &entry.value, entry.modified)?;

@@ -16,6 +16,7 @@ use store::{Expect, Feed, Key, Operation, StoreError};
 
 use crate::control_plane::{CRD_KIND, POLICY_KINDS};
 use crate::engine::Engine;
+use crate::stations::fairness::FLOW_KINDS;
 
 /// The row of the directory in which changes of the directory are announced.
 const TENANT: &str = "_replicas";
@@ -64,7 +65,8 @@ impl Engine {
 }
 
 async fn follow(engine: &Engine) -> Result<Feed, StoreError> {
-    let kinds = POLICY_KINDS.into_iter().chain([CRD_KIND, KIND]).map(CompactString::from).collect();
+    let kinds =
+        POLICY_KINDS.into_iter().chain(FLOW_KINDS).chain([CRD_KIND, KIND]).map(CompactString::from).collect();
     engine.store.follow(kinds, None).await
 }
 

@@ -19,7 +19,7 @@ use crate::engine::{Engine, no_control_plane};
 use crate::engines::Engines;
 use crate::route::{Action, Target};
 use crate::stations::decode::timed_out;
-use crate::stations::fairness::{HEAVY, Placed, REQUEST_TIMEOUT, Seat, Sending};
+use crate::stations::fairness::{HEAVY, Marks, Placed, REQUEST_TIMEOUT, Seat, Sending};
 use crate::trail::Trail;
 use crate::{Door, absent, compress, extension, paths, stations, subresources, verbs};
 
@@ -87,26 +87,40 @@ where
     let (parts, body) = request.into_parts();
     let gzip = compress::accepts_gzip(&parts.headers);
     let mut trail = Trail::begin(server.engine(), &parts);
-    let mut sending = None;
+    let mut held = Held::default();
     // What a panic leaves behind is this request's own: shared state is behind locks that do not poison.
-    let answered =
-        AssertUnwindSafe(handle(server, &mut trail, &mut sending, parts, body)).catch_unwind().await;
+    let answered = AssertUnwindSafe(handle(server, &mut trail, &mut held, parts, body)).catch_unwind().await;
     let response = match answered {
         Ok(answered) => trail.end(answered).await,
         Err(panic) => trail.panicked(panic).await,
     };
-    let response = compress::response(response, gzip);
-    match sending {
+    let mut response = compress::response(response, gzip);
+    if let Some(marks) = held.marks {
+        response.headers_mut().insert(FLOW_SCHEMA, marks.flow_schema);
+        response.headers_mut().insert(PRIORITY_LEVEL, marks.priority_level);
+    }
+    match held.sending {
         Some(sending) => sending.send(response),
         None => response,
     }
 }
 
-/// `sending` is what is held for the request until its answer has been sent, from when it has a seat.
+const FLOW_SCHEMA: header::HeaderName = header::HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+const PRIORITY_LEVEL: header::HeaderName =
+    header::HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
+
+/// What a request has of fairness, for its answer.
+#[derive(Default)]
+struct Held {
+    /// From when it has a seat.
+    sending: Option<Sending>,
+    marks: Option<Marks>,
+}
+
 async fn handle<B>(
     server: &ApiServer,
     trail: &mut Trail,
-    sending: &mut Option<Sending>,
+    held: &mut Held,
     mut parts: request::Parts,
     body: B,
 ) -> Answer
@@ -144,7 +158,11 @@ where
 
     // Is there room for it?
     let began = Instant::now();
-    let kind = engine.fairness.kind(&head, &target, &user);
+    let mut kind = engine.fairness.kind(&head, &target, &user);
+    if kind.is_classified() {
+        let flow_control = engine.planes.flow_control(&plane).await?;
+        held.marks = engine.fairness.classify(&mut kind, &flow_control, &head, &target, &user);
+    }
     let seat = engine.fairness.enter(&plane, kind)?;
 
     // May they?
@@ -157,7 +175,7 @@ where
     let answer = match target {
         Target::Path(path) => {
             let seat = seated(engine, seat).await?;
-            *sending = Some(engine.fairness.sending(seat));
+            held.sending = Some(engine.fairness.sending(seat));
             let rest = path.strip_prefix(extension::PREFIX).filter(|_| plane.name == engine.config.hosting);
             match (rest, engine.extension.get()) {
                 (Some(rest), Some(extension)) => {
@@ -178,7 +196,7 @@ where
             // A slow client waits here, and takes nobody's seat.
             let body = stations::decode::read_body(body, action, &mut counted).await?;
             let seat = seated(engine, seat).await?;
-            *sending = Some(engine.fairness.sending(seat.clone()));
+            held.sending = Some(engine.fairness.sending(seat.clone()));
             if body.len() >= HEAVY {
                 engine.fairness.slice(plane.id).await?;
             }
@@ -202,7 +220,7 @@ where
             answered.map(|response| call.with_warnings(response))
         }
     }?;
-    if let Some(sending) = sending {
+    if let Some(sending) = &mut held.sending {
         sending.count(&answer, reads, |size| engine.fairness.reserve(plane.id, size))?;
         if is_timed {
             sending.set_deadline(deadline);

@@ -7,6 +7,7 @@
 //! used up part of its rate; idle ones have none.
 
 mod budget;
+mod flow_control;
 mod pool;
 mod seats;
 mod sending;
@@ -33,6 +34,7 @@ use crate::service::Failure;
 use seats::{Class, Levels, Turn};
 
 pub use budget::{Budget, Reservation};
+pub use flow_control::{FLOW_KINDS, FlowControl, Marks};
 pub use pool::{HEAVY, Placed, Pool};
 pub use sending::Sending;
 
@@ -116,9 +118,31 @@ pub struct Kind {
     watch: bool,
     /// Lasts for as long as the client wants it to.
     long_running: bool,
+    /// The control plane's own priority level that it is in.
+    level: Option<flow_control::Level>,
+    /// Seats of its level; none if these are all of the control plane's.
+    seats: Option<u32>,
 }
 
 impl Kind {
+    /// Returns true if the control plane's flow schemas decide where the request waits. Administrators are in a level of
+    /// their own, as upstream's are exempt.
+    pub fn is_classified(&self) -> bool {
+        !self.exempt && !self.administrator
+    }
+
+    fn class(&self, limits: &Limits) -> Class {
+        let all = limits.requests_in_flight;
+        let (level, seats, queue) = match self.level {
+            _ if self.administrator => (ADMINISTRATORS, all, limits.requests_waiting),
+            // Nobody takes more than a control plane has: exempt is who has seats of the administrators.
+            Some(level) if level.exempt => (ADMINISTRATORS, all, limits.requests_waiting),
+            Some(level) => (level.id, self.seats.unwrap_or(all), level.queue.min(limits.requests_waiting)),
+            None => (EVERYBODY, self.seats.unwrap_or(all), limits.requests_waiting),
+        };
+        Class { level, flow: self.flow, seats, queue, shared: queue > 0, patience: PATIENCE }
+    }
+
     /// Returns true if the request has to end within [`REQUEST_TIMEOUT`].
     pub fn is_timed(&self) -> bool {
         !self.long_running && !self.exempt
@@ -277,7 +301,30 @@ impl Fairness {
             Target::Path(path) => (false, path.starts_with(crate::extension::PREFIX)),
         };
         let exempt = is_internal || target.is_health();
-        Kind { flow, exempt, administrator: user.is_master(), watch, long_running }
+        let administrator = user.is_master();
+        Kind { flow, exempt, administrator, watch, long_running, level: None, seats: None }
+    }
+
+    /// Finds the control plane's own priority level for a request. Returns what the answer tells of it.
+    pub fn classify(
+        &self,
+        kind: &mut Kind,
+        flow_control: &FlowControl,
+        head: &Head,
+        target: &Target,
+        user: &UserInfo,
+    ) -> Option<Marks> {
+        if flow_control.is_empty() {
+            return None;
+        }
+        let verb = flow_control::verb(&head.method, target, head.wants_watch());
+        let matched = flow_control.classify(user, &verb, target);
+        let level = matched.as_ref().map(|matched| matched.level);
+        kind.seats = Some(flow_control.seats(level.as_ref(), self.limits.requests_in_flight));
+        kind.level = level;
+        let matched = matched?;
+        kind.flow = self.process.flows.hash_one(&matched.flow);
+        Some(matched.marks)
     }
 
     /// Counts a request that comes in; 429 if there are too many. It has no seat yet.
@@ -303,13 +350,7 @@ impl Fairness {
         });
         share.limits = limits;
         share.refill(now);
-        let class = (!kind.exempt && !kind.watch).then_some(Class {
-            level: if kind.administrator { ADMINISTRATORS } else { EVERYBODY },
-            flow: kind.flow,
-            seats: limits.requests_in_flight,
-            queue: limits.requests_waiting,
-            patience: PATIENCE,
-        });
+        let class = (!kind.exempt && !kind.watch).then(|| kind.class(&limits));
         if !kind.exempt {
             let kept = if kind.administrator { limits.burst / KEPT_BURST } else { 0.0 };
             let watches = limits.watches - if kind.administrator { 0 } else { limits.watches / KEPT_WATCHES };

@@ -25,6 +25,8 @@ pub struct Class {
     pub seats: u32,
     /// Requests of the level beyond those, which wait.
     pub queue: u32,
+    /// Leaves seats for others. Without this a flow may take all of them.
+    pub shared: bool,
     /// How long they wait.
     pub patience: Duration,
 }
@@ -41,6 +43,7 @@ struct Level {
     open: u32,
     taken: u32,
     seats: u32,
+    shared: bool,
     flows: HashMap<Flow, FlowState>,
     /// Flows that wait, in the order of their turns.
     turns: VecDeque<Flow>,
@@ -69,9 +72,9 @@ impl Levels {
     /// Counts a request, unless there are too many of its level or its flow.
     pub fn enter(&mut self, class: &Class) -> bool {
         let level = self.levels.entry(class.level).or_default();
-        level.seats = class.seats;
+        (level.seats, level.shared) = (class.seats, class.shared);
         let most = class.seats.saturating_add(class.queue);
-        let of_flow = level.flows.get(&class.flow).map_or(0, |flow| flow.open);
+        let of_flow = if class.shared { level.flows.get(&class.flow).map_or(0, |flow| flow.open) } else { 0 };
         if of_flow >= most.saturating_sub(level.open) {
             if level.open == 0 {
                 self.levels.remove(&class.level);
@@ -138,7 +141,7 @@ impl Levels {
 impl Level {
     /// Returns true if a flow may have one more seat: as many as are left.
     fn fits(&self, flow: Flow) -> bool {
-        let taken = self.flows.get(&flow).map_or(0, |flow| flow.taken);
+        let taken = if self.shared { self.flows.get(&flow).map_or(0, |flow| flow.taken) } else { 0 };
         taken < self.seats.saturating_sub(self.taken)
     }
 
@@ -179,7 +182,7 @@ mod tests {
     use super::*;
 
     fn class(flow: Flow) -> Class {
-        Class { level: 0, flow, seats: 6, queue: 60, patience: Duration::ZERO }
+        Class { level: 0, flow, seats: 6, queue: 60, shared: true, patience: Duration::ZERO }
     }
 
     /// As many requests of a flow as there are seats for at once.
@@ -198,6 +201,14 @@ mod tests {
         assert_eq!(seated(&mut levels, 2, 5), 2);
         assert_eq!(seated(&mut levels, 3, 5), 1);
         assert_eq!(seated(&mut levels, 4, 2), 0, "all are taken");
+    }
+
+    #[test]
+    fn a_level_that_is_not_shared_may_be_taken_by_one() {
+        let mut levels = Levels::default();
+        let alone = Class { queue: 0, shared: false, ..class(1) };
+        let entered = (0..10).filter(|_| levels.enter(&alone) && matches!(levels.take(&alone), Turn::Now));
+        assert_eq!(entered.count(), 6);
     }
 
     #[test]

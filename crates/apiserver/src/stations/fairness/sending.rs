@@ -197,7 +197,15 @@ mod tests {
     const TENANT: store::TenantId = store::TenantId(7);
 
     fn sending(fairness: &Fairness) -> Sending {
-        let kind = Kind { flow: 1, exempt: false, administrator: false, watch: false, long_running: false };
+        let kind = Kind {
+            flow: 1,
+            exempt: false,
+            administrator: false,
+            watch: false,
+            long_running: false,
+            level: None,
+            seats: None,
+        };
         let seat = fairness.count(TENANT, fairness.limits, kind).unwrap();
         fairness.sending(Arc::new(seat))
     }

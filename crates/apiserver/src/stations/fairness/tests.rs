@@ -1,6 +1,7 @@
 //! Many requests at a whole server in this process.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use auth::user::UserInfo;
@@ -10,10 +11,11 @@ use http::Request;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use objects::Value;
+use serde_json::json;
 use tempfile::TempDir;
 use tower::ServiceExt;
 
-use super::{Fairness, Flow, Kind, Limits};
+use super::{Fairness, Flow, Kind, Limits, pool};
 use crate::call::Head;
 use crate::fixture::{Fixture, administrator, somebody, text};
 use crate::route::Target;
@@ -176,7 +178,15 @@ async fn a_document_of_too_many_values_is_refused() {
 const TENANT: store::TenantId = store::TenantId(7);
 
 fn kind_of(flow: Flow) -> Kind {
-    Kind { flow, exempt: false, administrator: false, watch: false, long_running: false }
+    Kind {
+        flow,
+        exempt: false,
+        administrator: false,
+        watch: false,
+        long_running: false,
+        level: None,
+        seats: None,
+    }
 }
 
 fn small() -> (Fairness, Limits) {
@@ -242,4 +252,94 @@ fn a_part_of_rate_and_watches_is_kept_for_administrators() {
     assert_eq!(watches.len(), 15);
     assert_eq!(many(kind_of(1)).len(), 1);
     assert_eq!(many(Kind { administrator: true, ..kind_of(2) }).len(), 2);
+}
+
+#[tokio::test]
+async fn flow_schemas_decide_who_shares_what() {
+    const FLOW: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
+    let fixture = fixture(Limits { requests_in_flight: 4, ..Limits::default() }).await;
+    let create = async |path: &str, object: Value| -> String {
+        let (code, text) = fixture.ask("a", "POST", &format!("{FLOW}/{path}"), &object.to_string()).await;
+        assert_eq!(code, 201, "{text}");
+        serde_json::from_str::<Value>(&text).unwrap()["metadata"]["uid"].as_str().unwrap().to_owned()
+    };
+    let limited = json!({"nominalConcurrencyShares": 1, "limitResponse": {"type": "Reject"}});
+    let level = json!({"metadata": {"name": "tiny"}, "spec": {"type": "Limited", "limited": limited}});
+    let level = create("prioritylevelconfigurations", level).await;
+    let rules = json!([{
+        "subjects": [{"kind": "User", "user": {"name": "mallory"}}],
+        "resourceRules": [{
+            "verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": ["*"],
+            "namespaces": ["*"], "clusterScope": true,
+        }],
+    }]);
+    let spec =
+        json!({"priorityLevelConfiguration": {"name": "tiny"}, "matchingPrecedence": 5, "rules": rules});
+    let schema = create("flowschemas", json!({"metadata": {"name": "mallorys"}, "spec": spec})).await;
+
+    let ask = async |door: Door| {
+        let request = Request::post(REVIEWS).header("content-type", "application/json");
+        let response = fixture.send(door, request, REVIEW).await;
+        let mark = |name: &str| Some(response.headers().get(name)?.to_str().unwrap().to_owned());
+        let marks = (mark("x-kubernetes-pf-flowschema-uid"), mark("x-kubernetes-pf-prioritylevel-uid"));
+        (response.status().as_u16(), marks)
+    };
+    let marked = (Some(schema), Some(level));
+    assert_eq!(ask(user("mallory")).await, (201, marked.clone()));
+    let slow = send_slowly(&fixture, user("mallory"), REVIEWS);
+    open(&fixture, 1).await;
+    assert_eq!(ask(user("mallory")).await, (429, marked), "the level has one seat, and nobody waits for it");
+    assert_eq!(ask(user("alice")).await, (201, (None, None)));
+    assert_eq!(ask(administrator("a")).await, (201, (None, None)));
+    let (code, text) = fixture.ask("a", "DELETE", &format!("{FLOW}/flowschemas/mallorys"), "").await;
+    assert_eq!(code, 200, "{text}");
+    assert_eq!(ask(user("mallory")).await, (201, (None, None)));
+    slow.abort();
+}
+
+/// Spins for some milliseconds and counts.
+fn spin(done: &Arc<AtomicUsize>) -> impl FnOnce() + Send + 'static {
+    let done = done.clone();
+    move || {
+        let until = std::time::Instant::now() + Duration::from_millis(3);
+        while std::time::Instant::now() < until {
+            std::hint::spin_loop();
+        }
+        done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn heavy_work_of_others_gets_its_turn() {
+    const MANY: usize = 100;
+    let fairness = Arc::new(Fairness::new(Limits { cores: 1, ..Limits::default() }));
+    let [loud, quiet] = [1, 2].map(store::TenantId);
+    let done = Arc::new(AtomicUsize::new(0));
+    let flood: Vec<_> = (0..MANY)
+        .map(|_| {
+            let (fairness, done) = (fairness.clone(), done.clone());
+            tokio::spawn(async move {
+                pool::set_flow(1);
+                fairness.run(loud, spin(&done)).await.is_ok()
+            })
+        })
+        .collect();
+    while done.load(Ordering::Relaxed) == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for (tenant, flow) in [(quiet, 1), (loud, 2)] {
+        pool::set_flow(flow);
+        fairness.run(tenant, || ()).await.map_err(|failure| failure.0).unwrap();
+        assert!(
+            done.load(Ordering::Relaxed) < MANY,
+            "{tenant:?} {flow} waited for all that was there before"
+        );
+    }
+    for one in flood {
+        assert!(one.await.unwrap());
+    }
+    // A task is counted until its thread has noted what it used.
+    while fairness.pool().tasks((0, loud)) != (0, 0) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
