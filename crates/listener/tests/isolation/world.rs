@@ -61,6 +61,11 @@ impl World {
 
     /// With no control plane yet.
     pub async fn with_limits(limits: Limits) -> World {
+        World::configured(limits, apiserver::Limits::default()).await
+    }
+
+    /// With limits of connections and of requests.
+    pub async fn configured(limits: Limits, requests: apiserver::Limits) -> World {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(Embedded::open(dir.path(), store::embedded::Options::default()).unwrap());
         let now = jiff::Timestamp::now();
@@ -74,7 +79,7 @@ impl World {
         let listener = Listener::bind(any, Arc::new(certificate), options).await.unwrap();
         let address = listener.local_addr().unwrap();
         let config = Config::new("host", [7; 32], serving.certificate_pem(), address);
-        let engine = Engine::new(store, config);
+        let engine = Engine::new(store, Config { limits: requests, ..config });
         let stop = CancellationToken::new();
         tokio::spawn(listener.serve(ApiServer::new(engine.clone()), stop.clone()));
         let mut roots = RootCertStore::empty();
