@@ -62,6 +62,7 @@ targets![
     credentials::token,
     credentials::bootstrap_token,
     storage::export,
+    storage::raw,
     storage::stored,
     storage::audit_policy,
 ];

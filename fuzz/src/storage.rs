@@ -4,6 +4,8 @@ use apiserver::DataKeys;
 use apiserver::audit::Policy;
 use apiserver::codec::Codec;
 use bytes::{Bytes, BytesMut};
+use objects::Value;
+use objects::selector::labels::Selector;
 use store::export::{Decoder, Encoder, Header};
 use store::{Entry, Key, Revision};
 
@@ -48,6 +50,28 @@ pub fn stored(data: &[u8]) {
     }
 }
 
+/// Parts of a stored object are found without parsing it, and are what parsing finds.
+pub fn raw(data: &[u8]) {
+    const PATHS: [&[&str]; 3] = [&["metadata"], &["metadata", "labels"], &["spec", "nodeName"]];
+    for path in PATHS {
+        let _ = objects::raw::member(data, path);
+    }
+    let _ = objects::raw::project(data, ["metadata.labels", "spec", "spec.nodeName"]);
+    let Ok(object) = serde_json::from_slice::<Value>(data) else { return };
+    let written = object.to_string();
+    for path in PATHS {
+        let found = objects::raw::member(written.as_bytes(), path).expect("it is JSON");
+        let found = found.map(|found| serde_json::from_slice::<Value>(found).expect("it is JSON"));
+        let parsed = path.iter().try_fold(&object, |value, name| value.get(name));
+        assert_eq!(found.as_ref(), parsed, "{path:?}");
+    }
+    let labels = objects::raw::member(written.as_bytes(), &["metadata", "labels"]).expect("it is JSON");
+    for selector in ["a", "!a", "a=b", "a!=b", "a notin (b,c),d"] {
+        let selector = Selector::parse(selector).expect("it is a selector");
+        assert_eq!(selector.matches_raw(labels), Ok(selector.matches(objects::meta::labels(&object))));
+    }
+}
+
 pub fn audit_policy(data: &[u8]) {
     let _ = Policy::parse(data);
 }
@@ -56,6 +80,10 @@ pub mod seeds {
     #![allow(non_upper_case_globals, reason = "named like the targets they are for")]
 
     pub const export: &[&[u8]] = &[b"\x05value", b"\x01", b"\xffHANGAREX\0\0\0\x01\0\0\0\0\0\0\0\x07"];
+    pub const raw: &[&[u8]] = &[
+        br#"{"data":{"labels":"{}"},"metadata":{"annotations":{"labels":"\""},"labels":{"a":"b","\u0061b":"c"}},"spec":{"nodeName":"x"}}"#,
+        br#"{"metadata":{"labels":{"a":null,"d":1}},"spec":[1,{"nodeName":2}]}"#,
+    ];
     pub const stored: &[&[u8]] = &[
         b"\x01\0\0\0\0\0\0\0\x2c{\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"\"}}",
         b"\x02\0\0\0\0\0\0\0\x010123456789abcdefghijklmnopqrstuvwxyz",

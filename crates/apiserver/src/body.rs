@@ -1,9 +1,12 @@
 //! Bodies of answers, and the one place where an error becomes an HTTP response.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
 use bytes::Bytes;
-use futures::Stream;
+use futures::{Stream, TryStreamExt};
 use http::{HeaderValue, Response, StatusCode, header};
-use http_body::Frame;
+use http_body::{Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use objects::{Status, Value};
@@ -22,8 +25,46 @@ pub fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Body {
     StreamBody::new(chunks.map(|chunk| Ok(Frame::data(chunk)))).boxed_unsync()
 }
 
+/// A body whose first chunk is at hand, and the rest when it is asked for. An error cuts the connection or the stream, so
+/// that nobody takes a part for the whole.
+pub fn begun(first: Bytes, rest: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static) -> Body {
+    Begun { first: Some(first), rest: StreamBody::new(rest.map_ok(Frame::data)).boxed_unsync() }
+        .boxed_unsync()
+}
+
+struct Begun {
+    first: Option<Bytes>,
+    rest: Body,
+}
+
+impl http_body::Body for Begun {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self.first.take() {
+            Some(first) => Poll::Ready(Some(Ok(Frame::data(first)))),
+            None => Pin::new(&mut self.rest).poll_frame(cx),
+        }
+    }
+
+    /// Of the first chunk: by it is decided whether the whole is worth to be compressed.
+    fn size_hint(&self) -> SizeHint {
+        let mut hint = SizeHint::new();
+        hint.set_lower(self.first.as_ref().map_or(0, |first| first.len() as u64));
+        hint
+    }
+}
+
 pub fn response(code: u16, content_type: HeaderValue, bytes: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(full(bytes));
+    of(code, content_type, full(bytes))
+}
+
+pub fn of(code: u16, content_type: HeaderValue, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, content_type);

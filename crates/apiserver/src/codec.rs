@@ -30,7 +30,8 @@ const NONCE_AND_TAG: usize = 12 + 16;
 /// Storage types whose values are encrypted. A plain value of one of these is refused.
 pub(crate) const ENCRYPTED_KINDS: [&str; 1] = ["secrets"];
 
-fn must_be_encrypted(kind: &str) -> bool {
+/// Whether values of this storage type are encrypted.
+pub fn must_be_encrypted(kind: &str) -> bool {
     ENCRYPTED_KINDS.contains(&kind)
 }
 
@@ -115,14 +116,23 @@ impl Stored {
         Ok(value)
     }
 
-    /// Whether the object is stored as this `apiVersion`. The first member of every stored object is its
-    /// `apiVersion` (members are sorted, and no object has one that sorts before it at the top).
     pub fn has_api_version(&self, api_version: &str) -> bool {
-        let Some(rest) = self.json.strip_prefix(br#"{"apiVersion":""#.as_slice()) else { return false };
-        rest.len() > api_version.len()
-            && &rest[..api_version.len()] == api_version.as_bytes()
-            && rest[api_version.len()] == b'"'
+        has_api_version(&self.json, api_version)
     }
+}
+
+/// Whether an object is stored as this `apiVersion`. The first member of every stored object is its
+/// `apiVersion` (members are sorted, and no object has one that sorts before it at the top).
+pub fn has_api_version(json: &[u8], api_version: &str) -> bool {
+    let Some(rest) = json.strip_prefix(br#"{"apiVersion":""#.as_slice()) else { return false };
+    rest.strip_prefix(api_version.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'"'))
+}
+
+/// The JSON of a value that is not encrypted, where it lies, and the schema it was shaped by.
+pub fn plain_json(value: &[u8]) -> Option<(SchemaTag, &[u8])> {
+    let (header, json) = value.split_at_checked(HEADER)?;
+    let tag = header.get(1..5)?.try_into().ok()?;
+    (header.first() == Some(&PLAIN)).then_some((SchemaTag(u32::from_be_bytes(tag)), json))
 }
 
 fn decimal(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {

@@ -1,10 +1,11 @@
 //! Objects as the client wants to see them: whole, as a table, as metadata only; in JSON, YAML or protobuf.
 
-use bytes::{BufMut, Bytes, BytesMut};
+mod list;
+
 use http::HeaderValue;
 use objects::{Status, Value};
 use serde_json::{Map, json};
-use store::{Entry, Revision};
+use store::Revision;
 use wire::negotiate::{Accepted, Format, Shape};
 use wire::protobuf;
 use wire::table::{Column, CustomColumns, IncludeObject, Row, Table, partial_metadata};
@@ -14,15 +15,9 @@ use crate::call::Call;
 use crate::codec::Stored;
 use crate::read;
 use crate::service::{Answer, Failure};
+use crate::write::Written;
 
-/// A list before it has a representation.
-#[derive(Default)]
-pub struct List {
-    pub entries: Vec<Entry>,
-    pub revision: Revision,
-    pub continue_token: Option<String>,
-    pub remaining: Option<u64>,
-}
+pub use list::{ListWriter, Metadata};
 
 /// Whether stored bytes can be sent as they are.
 pub fn is_plain(accepted: &Accepted) -> bool {
@@ -36,6 +31,14 @@ pub async fn stored(call: &Call, code: u16, stored: &Stored) -> Answer {
         return Ok(body::response(code, body::JSON, bytes));
     }
     value(call, code, read::in_version(call, &call.row, stored).await?).await
+}
+
+/// One object that has been written: as the bytes that lie in the store, or else serialized once more.
+pub async fn written(call: &Call, code: u16, written: Written) -> Answer {
+    match written.stored {
+        Some(stored) if is_plain(&call.accepted) => Ok(body::response(code, body::JSON, stored.to_bytes())),
+        _ => value(call, code, written.object).await,
+    }
 }
 
 /// One object that is at hand as a value.
@@ -58,42 +61,19 @@ pub fn success(call: &Call, status: &Status) -> Answer {
 
 pub fn encode(accepted: &Accepted, code: u16, value: &Value) -> Answer {
     Ok(match accepted.format {
-        Format::Yaml => {
-            let yaml = HeaderValue::from_static("application/yaml");
-            body::response(code, yaml, wire::yaml::encode(value))
-        }
+        Format::Yaml => body::response(code, YAML, wire::yaml::encode(value)),
         Format::Json => body::json(code, value),
         Format::Protobuf => body::response(code, PROTOBUF, protobuf::encode(value).map_err(unencodable)?),
     })
 }
 
+const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/vnd.kubernetes.protobuf");
 
 /// What is stored fits its schema, and what fits its schema fits its message.
 pub fn unencodable(error: protobuf::EncodeError) -> Failure {
     tracing::error!(%error, "an object does not fit its protobuf message");
     Status::internal(error).into()
-}
-
-pub async fn list(call: &Call, list: List) -> Answer {
-    let mut metadata = Map::new();
-    metadata.insert("resourceVersion".into(), list.revision.to_string().into());
-    if let Some(token) = list.continue_token {
-        metadata.insert("continue".into(), token.into());
-    }
-    if let Some(remaining) = list.remaining.filter(|remaining| *remaining > 0) {
-        metadata.insert("remainingItemCount".into(), remaining.into());
-    }
-    if is_plain(&call.accepted) {
-        let bytes = list_bytes(call, &list.entries, metadata).await?;
-        return Ok(body::response(200, body::JSON, bytes));
-    }
-    if call.accepted.format == Format::Protobuf && call.accepted.shape == Shape::Object {
-        let bytes = list_messages(call, &list.entries, metadata).await?;
-        return Ok(body::response(200, PROTOBUF, bytes));
-    }
-    let items = read::all_in_version(call, &call.row, &all_stored(call, &list.entries)?).await?;
-    list_of(call, items, metadata)
 }
 
 /// A list of objects that are at hand as values.
@@ -120,60 +100,6 @@ fn list_of(call: &Call, items: Vec<Value>, metadata: Map<String, Value>) -> Answ
         }),
     };
     encode(&call.accepted, 200, &shown)
-}
-
-/// Objects of a list that are decoded, and converted, together: what is decoded takes several times the space.
-const TOGETHER: usize = 500;
-
-fn all_stored(call: &Call, entries: &[Entry]) -> Result<Vec<Stored>, Failure> {
-    entries.iter().map(|entry| read::stored(call, entry)).collect()
-}
-
-/// A list of messages.
-async fn list_messages(
-    call: &Call,
-    entries: &[Entry],
-    metadata: Map<String, Value>,
-) -> Result<Vec<u8>, Failure> {
-    let head =
-        json!({"kind": call.row.ty.list_kind, "apiVersion": call.row.api_version, "metadata": metadata});
-    let mut list = protobuf::List::new(&head).map_err(unencodable)?;
-    for stored in all_stored(call, entries)?.chunks(TOGETHER) {
-        for item in read::all_in_version(call, &call.row, stored).await? {
-            list.push(&item).map_err(unencodable)?;
-        }
-    }
-    Ok(list.finish())
-}
-
-/// A list made of the bytes that are stored.
-async fn list_bytes(call: &Call, entries: &[Entry], metadata: Map<String, Value>) -> Result<Bytes, Failure> {
-    let size: usize = entries.iter().map(|entry| entry.value.len() + 24).sum();
-    let mut out = BytesMut::with_capacity(size + 256);
-    out.put_slice(br#"{"kind":"#);
-    out.put_slice(Value::from(call.row.ty.list_kind.as_str()).to_string().as_bytes());
-    out.put_slice(br#","apiVersion":"#);
-    out.put_slice(Value::from(call.row.api_version.as_str()).to_string().as_bytes());
-    out.put_slice(br#","metadata":"#);
-    out.put_slice(Value::Object(metadata).to_string().as_bytes());
-    out.put_slice(br#","items":["#);
-    let mut first = true;
-    for entries in entries.chunks(TOGETHER) {
-        let stored = all_stored(call, entries)?;
-        let outdated = stored.iter().filter(|stored| !read::is_current(&call.row, stored));
-        let mut converted = read::all_in_version(call, &call.row, outdated).await?.into_iter();
-        for stored in &stored {
-            if !std::mem::take(&mut first) {
-                out.put_u8(b',');
-            }
-            match read::is_current(&call.row, stored) {
-                true => stored.write_to(&mut out),
-                false => out.put_slice(converted.next().unwrap_or_default().to_string().as_bytes()),
-            }
-        }
-    }
-    out.put_slice(b"]}");
-    Ok(out.freeze())
 }
 
 fn partial(accepted: &Accepted, object: &Value) -> Value {

@@ -5,7 +5,7 @@ use objects::{Status, Value};
 use store::{Entry, Revision};
 
 use crate::call::Call;
-use crate::codec::{CodecError, Stored};
+use crate::codec::{CodecError, SchemaTag, Stored, has_api_version};
 use crate::control_plane::ControlPlane;
 use crate::convert;
 use crate::engine::Engine;
@@ -17,6 +17,12 @@ impl From<CodecError> for Failure {
         tracing::error!(%error, "an object cannot be read");
         Failure(Box::new(Status::internal(error)))
     }
+}
+
+/// A stored object of which a part was looked for.
+pub fn no_json(error: objects::raw::Malformed) -> Failure {
+    tracing::error!(%error, "a stored object is not JSON");
+    Failure(Box::new(Status::internal("a stored object is not JSON")))
 }
 
 pub fn unreadable(error: serde_json::Error) -> Failure {
@@ -97,7 +103,12 @@ pub fn stored(call: &Call, entry: &Entry) -> Result<Stored, Failure> {
 
 /// Whether the stored bytes are what a client of this row is to see.
 pub fn is_current(row: &Row, stored: &Stored) -> bool {
-    stored.tag == row.tag() && stored.has_api_version(&row.api_version)
+    is_current_json(row, stored.tag, stored.raw())
+}
+
+/// The same for the JSON of a stored object, and the schema it was shaped by.
+pub fn is_current_json(row: &Row, tag: SchemaTag, json: &[u8]) -> bool {
+    tag == row.tag() && has_api_version(json, &row.api_version)
 }
 
 /// The bytes a client of this row sees.

@@ -10,7 +10,7 @@ use auth::authorize::Decision;
 use auth::user::UserInfo;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, Uri, header, request};
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
 use objects::{CompactString, Reason, Status};
 
@@ -169,6 +169,9 @@ impl Trail {
             } else if watching {
                 record.reach(Stage::ResponseStarted).await;
                 response = response.map(|inner| Told { inner, _record: record }.boxed_unsync());
+            } else if response.body().size_hint().exact().is_none() && !record.wants_response() {
+                // It is complete when the last piece has been taken.
+                response = response.map(|inner| Told { inner, _record: record }.boxed_unsync());
             } else {
                 response = with_body(&mut record, response).await;
                 record.reach(Stage::ResponseComplete).await;
@@ -316,7 +319,7 @@ async fn with_body(record: &mut Record, response: Response<Body>) -> Response<Bo
     }
 }
 
-/// The stream of a watch that is told of: its record ends with it.
+/// The stream of a watch or of a long list that is told of: its record ends with it.
 struct Told {
     inner: Body,
     _record: Record,

@@ -1,12 +1,13 @@
 //! From a wanted object to a committed one: admit, validate, commit. Every write of every kind comes through here.
 
+use bytes::Bytes;
 use objects::field::{self, ErrorList};
 use objects::{Path, Reason, Status, Value, equal, meta, names};
-use store::{Expect, Operation, Revision, StoreError};
+use store::{Expect, Key, Operation, Revision, StoreError};
 
 use crate::admit::{self, Change};
 use crate::call::Call;
-use crate::codec::SchemaTag;
+use crate::codec::{SchemaTag, Stored};
 use crate::lifecycle::Look;
 use crate::read::Current;
 use crate::service::Failure;
@@ -60,7 +61,7 @@ pub async fn create(
     mut object: Value,
     options: &WriteOptions,
     tracking: Tracking,
-) -> Result<Value, Failure> {
+) -> Result<Written, Failure> {
     let base = meta::text(&object, "generateName").to_owned();
     let generated = meta::name(&object).is_empty() && !base.is_empty();
     if let Some(custom) = call.row.custom()
@@ -94,7 +95,10 @@ pub async fn create(
                 return Err(Status::already_exists(&call.group_resource(), meta::name(&candidate)).into());
             }
             Err(Refused::Because(failure)) => return Err(failure),
-            Ok(()) => return Ok(candidate),
+            Ok(None) => return Ok(Written::unstored(candidate)),
+            Ok(Some((key, value, revision))) => {
+                return Ok(Written::stored(call, &key, &value, candidate, revision));
+            }
         }
     }
     Err(Status::internal("a loop without end ended").into())
@@ -111,12 +115,13 @@ impl<F: Into<Failure>> From<F> for Refused {
     }
 }
 
+/// What has been stored, and where; nothing if it was only tried out.
 async fn create_once(
     call: &Call,
     object: &mut Value,
     options: &WriteOptions,
     tracking: Tracking,
-) -> Result<(), Refused> {
+) -> Result<Option<(Key, Bytes, Revision)>, Refused> {
     // Told before anything else that may be wrong.
     let mut operations = Vec::with_capacity(4);
     lifecycle::require_namespace(call, object, &mut operations, Look::Remembered).await?;
@@ -147,17 +152,15 @@ async fn create_once(
                 return Err(Refused::Exists);
             }
             foresight::tell(call, object).await;
-            return Ok(());
+            return Ok(None);
         }
         admit::charge(call, object, Change::Create, &mut operations).await?;
         owners::index(&key, None, Some(object), &mut operations);
         let value = encode(call, object).await?;
-        operations.push(Operation::Put { key: key.clone(), expect: Expect::Absent, value });
+        let put = Operation::Put { key: key.clone(), expect: Expect::Absent, value: value.clone() };
+        operations.push(put);
         match commit(call, std::mem::take(&mut operations)).await {
-            Ok(revision) => {
-                meta::set(object, "resourceVersion", revision.to_string());
-                return Ok(());
-            }
+            Ok(revision) => return Ok(Some((key, value, revision))),
             Err(StoreError::Conflict { key: found, .. }) if found == key => return Err(Refused::Exists),
             // A namespace, a quota or an address changed meanwhile: look again.
             Err(StoreError::Conflict { .. }) => {
@@ -193,9 +196,30 @@ pub struct Update<'a> {
     pub make: &'a (dyn Fn(&Value) -> Result<Value, Failure> + Sync),
 }
 
+/// An object that has been written, or would have been.
+pub struct Written {
+    pub object: Value,
+    /// The same as it lies in the store, where that is what a client of this row sees.
+    pub stored: Option<Stored>,
+}
+
+impl Written {
+    /// One of which nothing has been stored.
+    fn unstored(object: Value) -> Written {
+        Written { object, stored: None }
+    }
+
+    /// `value` is what has been stored at this revision.
+    fn stored(call: &Call, key: &Key, value: &Bytes, mut object: Value, revision: Revision) -> Written {
+        meta::set(&mut object, "resourceVersion", revision.to_string());
+        let stored = call.plane.codec.decode(key, value, revision).ok();
+        Written { object, stored: stored.filter(|stored| read::is_current(&call.row, stored)) }
+    }
+}
+
 /// What became of an update.
 pub enum Updated {
-    Written(Value),
+    Written(Written),
     /// Nothing was there under this name.
     Missing,
 }
@@ -206,8 +230,8 @@ pub async fn update(call: &Call, update: &Update<'_>) -> Result<Updated, Failure
         let Some(current) = read::current(call, update.name).await? else { return Ok(Updated::Missing) };
         let mut wanted = (update.make)(&current.value)?;
         check_identity(call, &mut wanted, &current, update.name)?;
-        if let Replaced::Written(value) = replace(call, current, wanted, update).await? {
-            return Ok(Updated::Written(value));
+        if let Replaced::Written(written) = replace(call, current, wanted, update).await? {
+            return Ok(Updated::Written(written));
         }
         // Who named the version it meant is told at the next look that it is gone. A patch carries the version it
         // was made on without having named it, and is made again.
@@ -216,7 +240,7 @@ pub async fn update(call: &Call, update: &Update<'_>) -> Result<Updated, Failure
 }
 
 enum Replaced {
-    Written(Value),
+    Written(Written),
     /// Another write came first.
     Overtaken,
 }
@@ -258,13 +282,14 @@ async fn replace(
         foresight::tell(call, &new).await;
     }
     if !gone && is_same(&new, old) {
-        return Ok(Replaced::Written(current.value));
+        return Ok(Replaced::Written(Written::unstored(current.value)));
     }
     if update.options.dry_run {
-        return Ok(Replaced::Written(new));
+        return Ok(Replaced::Written(Written::unstored(new)));
     }
     let key = call.key(update.name);
     let expect = Expect::Modified(current.revision);
+    let mut value = Bytes::new();
     if gone {
         operations.clear();
         operations.push(Operation::Delete { key: key.clone(), expect });
@@ -273,13 +298,13 @@ async fn replace(
     } else {
         admit::charge(call, &new, change, &mut operations).await?;
         owners::index(&key, Some(old), Some(&new), &mut operations);
-        operations.push(Operation::Put { key: key.clone(), expect, value: encode(call, &new).await? });
+        value = encode(call, &new).await?;
+        operations.push(Operation::Put { key: key.clone(), expect, value: value.clone() });
     }
     match commit(call, operations).await {
         Ok(revision) => {
-            meta::set(&mut new, "resourceVersion", revision.to_string());
             crd::written(call, gone).await?;
-            Ok(Replaced::Written(new))
+            Ok(Replaced::Written(Written::stored(call, &key, &value, new, revision)))
         }
         Err(StoreError::Conflict { .. }) => Ok(Replaced::Overtaken),
         Err(error) => Err(error.into()),
@@ -393,7 +418,7 @@ fn invalid(call: &Call, object: &Value, errors: ErrorList) -> Result<(), Failure
 }
 
 /// The bytes to store: in the storage version, marked with the schema that shaped them.
-pub async fn encode(call: &Call, object: &Value) -> Result<bytes::Bytes, Failure> {
+pub async fn encode(call: &Call, object: &Value) -> Result<Bytes, Failure> {
     let row = &call.row;
     let key = row.key(meta::namespace(object), meta::name(object));
     if call.is_unconverted() {

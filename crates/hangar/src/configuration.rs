@@ -46,7 +46,7 @@ pub struct HostOptions {
     /// What to store in: embedded, embedded:DIR, postgres://... or etcd://... [default: embedded]
     #[arg(long, value_name = "STORE", env = "HANGAR_STORE", hide_env_values = true)]
     pub store: Option<String>,
-    /// Memory for copies of what is read from a database, in MiB; 0 is none [default: 256]
+    /// Memory for copies of what is read, of each store, in MiB; 0 is none [default: 256; of an embedded store 64]
     #[arg(long, value_name = "MIB", env = "HANGAR_READ_CACHE")]
     pub read_cache: Option<usize>,
     /// A further store for control planes, NAME=STORE; any number of times

@@ -54,7 +54,7 @@ pub struct ServeOptions {
     /// The part of the store that is this process's alone [default: all of it]
     #[arg(long, value_name = "NAME", env = "HANGAR_STORE_ROOM")]
     store_room: Option<String>,
-    /// Memory for copies of what is read from a database, in MiB; 0 is none [default: 256]
+    /// Memory for copies of what is read, of each store, in MiB; 0 is none [default: 256; of an embedded store 64]
     #[arg(long, value_name = "MIB", env = "HANGAR_READ_CACHE")]
     read_cache: Option<usize>,
     /// Where everything is kept that is not said to be elsewhere [default: ~/.hangar]

@@ -201,7 +201,7 @@ pub fn all(default: Place, others: &[String], data_dir: &Path) -> anyhow::Result
 pub struct Opening {
     /// The control plane that only the default store has.
     pub hosting: &'static str,
-    /// Memory for copies of what is read from another machine, in MiB; as much as is usual unless said.
+    /// Memory for copies of what is read, of each store, in MiB; as much as is usual unless said.
     pub read_cache: Option<usize>,
     pub numbers: Numbers,
 }
@@ -226,13 +226,16 @@ impl Opening {
         Ok(Opened(opened))
     }
 
-    /// With what is read from another machine also kept in memory.
+    /// With what is read from another machine, and what is large and listed again and again, also kept in memory.
     fn kept(&self, named: &Named, engine: Arc<dyn Store>) -> Arc<dyn Store> {
-        let mut options = cached::Options::default();
+        let mut options = match named.place.is_shared() {
+            true => cached::Options::default(),
+            false => cached::Options::near(),
+        };
         if let Some(mib) = self.read_cache {
             options.bytes = mib.saturating_mul(1 << 20);
         }
-        if !named.place.is_shared() || options.bytes == 0 {
+        if options.bytes == 0 {
             return engine;
         }
         let cached = Arc::new(Cached::new(engine, options));

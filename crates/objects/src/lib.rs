@@ -14,6 +14,7 @@ pub mod metadata;
 pub mod names;
 pub mod patch;
 pub mod quantity;
+pub mod raw;
 pub mod resource;
 pub mod selector;
 pub mod status;

@@ -1,4 +1,5 @@
-//! A store whose reads are answered from memory where that is worth it: for engines that are a network away.
+//! A store whose reads are answered from memory where that is worth it: for engines that are a network away, and for large types
+//! of any engine that are listed again and again.
 //!
 //! What is read of a tenant more than once is copied ([`mirror`]), a type at a time ([`shelf`]), and fed by one watch
 //! of the tenant. A read first asks the engine for the tenant's revision, which is one small question for all reads
@@ -41,6 +42,16 @@ pub struct Options {
     pub patience: Duration,
     /// How often ranges of a type are asked for before it is copied: who passes once leaves nothing behind.
     pub passes: u32,
+    /// The engine is in this process: only what is read in many pages is copied, of which those after the first count as
+    /// passes. Single entries and counts are read from the engine.
+    pub near: bool,
+}
+
+impl Options {
+    /// For an engine in this process: only large types that are listed again and again are worth a copy.
+    pub fn near() -> Options {
+        Options { bytes: 64 << 20, passes: 16, near: true, ..Options::default() }
+    }
 }
 
 impl Default for Options {
@@ -50,6 +61,7 @@ impl Default for Options {
             idle: Duration::from_secs(300),
             patience: Duration::from_millis(100),
             passes: 1,
+            near: false,
         }
     }
 }

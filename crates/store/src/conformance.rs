@@ -118,7 +118,7 @@ macro_rules! conformance {
                 writes_survive_reopening, two_handles_are_one_store,
             }
             ranges::{
-                scopes_and_order, pages_are_pinned_while_writes_go_on, every_revision_can_be_read,
+                scopes_and_order, pages_hold_a_limited_number_of_bytes, searches_find_what_the_filter_wants, pages_are_pinned_while_writes_go_on, every_revision_can_be_read,
                 the_future_cannot_be_read, counts_follow_writes, what_was_acknowledged_is_seen_at_once,
             }
             watches::{

@@ -115,6 +115,15 @@ pub struct Fence {
     pub modified: Revision,
 }
 
+/// How much one page may hold. 0 is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limit {
+    pub entries: usize,
+    /// Bytes of values. The entry that reaches it is the last of the page, so a page of any range that has one holds at
+    /// least one entry.
+    pub bytes: usize,
+}
+
 /// One page of a range, as of one revision.
 #[derive(Clone, Debug)]
 pub struct Page {
@@ -125,6 +134,46 @@ pub struct Page {
     pub more: bool,
     /// How many follow, where the engine knows without much work.
     pub remaining: Option<u64>,
+}
+
+/// Says of a value whether it may be wanted.
+pub type Filter = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
+
+/// What [`Store::search`] found.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// The entries that were found; `more` and `remaining` are of all entries that follow those looked at.
+    pub page: Page,
+    /// The last entry that was looked at: where the next search goes on.
+    pub looked_at: Option<Key>,
+}
+
+/// Entries that are read before their size is known.
+const FIRST_LOOK: usize = 32;
+
+impl Page {
+    /// Bytes of all values.
+    pub fn bytes(&self) -> usize {
+        self.entries.iter().map(|entry| entry.value.len()).sum()
+    }
+
+    /// The first part of the page: up to the entry whose value reaches this number of bytes.
+    #[must_use]
+    pub fn within(mut self, bytes: usize) -> Page {
+        let mut taken = 0;
+        let last = self.entries.iter().position(|entry| {
+            taken += entry.value.len();
+            bytes > 0 && taken >= bytes
+        });
+        let kept = last.map_or(self.entries.len(), |last| last + 1);
+        let dropped = self.entries.len() - kept;
+        if dropped > 0 {
+            self.entries.truncate(kept);
+            self.more = true;
+            self.remaining = self.remaining.map(|remaining| remaining + dropped as u64);
+        }
+        self
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,6 +334,56 @@ pub trait Store: Send + Sync + 'static {
         at: Option<Revision>,
         limit: usize,
     ) -> Result<Page, StoreError>;
+
+    /// The same for a reader that can hold a limited number of bytes.
+    ///
+    /// An engine that does not know the size of values before it reads them reads a few and then as many as should fit.
+    async fn range_within(
+        &self,
+        tenant: TenantId,
+        scope: &Scope,
+        after: Option<&Key>,
+        at: Option<Revision>,
+        limit: Limit,
+    ) -> Result<Page, StoreError> {
+        if limit.bytes == 0 {
+            return self.range(tenant, scope, after, at, limit.entries).await;
+        }
+        let most = if limit.entries == 0 { usize::MAX } else { limit.entries };
+        let mut page = self.range(tenant, scope, after, at, most.min(FIRST_LOOK)).await?;
+        loop {
+            let (count, bytes) = (page.entries.len(), page.bytes());
+            let Some(last) = page.entries.last().filter(|_| page.more && count < most && bytes < limit.bytes)
+            else {
+                return Ok(page.within(limit.bytes));
+            };
+            // As many as fit if they are as large as those before, but not many more than those tell of.
+            let fitting = (limit.bytes - bytes) / (bytes / count).max(1) + 1;
+            let wanted = fitting.min(4 * count).min(most - count);
+            let next =
+                self.range(tenant, scope, Some(&last.key.clone()), Some(page.revision), wanted).await?;
+            page.entries.extend(next.entries);
+            (page.more, page.remaining) = (next.more, next.remaining);
+        }
+    }
+
+    /// The same for a reader that wants few of the entries. `limit.entries` bounds those looked at, `limit.bytes` the values
+    /// found. Entries that the filter does not want may be left out: an engine that can look at values where they lie
+    /// need not copy them.
+    async fn search(
+        &self,
+        tenant: TenantId,
+        scope: &Scope,
+        after: Option<&Key>,
+        at: Option<Revision>,
+        limit: Limit,
+        filter: &Filter,
+    ) -> Result<Search, StoreError> {
+        let _ = filter;
+        let page = self.range_within(tenant, scope, after, at, limit).await?;
+        let looked_at = page.entries.last().map(|entry| entry.key.clone());
+        Ok(Search { page, looked_at })
+    }
 
     /// How many keys a scope has now.
     async fn count(&self, tenant: TenantId, scope: &Scope) -> Result<u64, StoreError>;

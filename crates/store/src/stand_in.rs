@@ -8,8 +8,8 @@ use bytes::Bytes;
 use compact_str::CompactString;
 
 use crate::{
-    Entry, Export, Feed, Fence, Key, Operation, Page, Position, Retention, Revision, Scope, Store,
-    StoreError, Tenant, TenantId, Watch,
+    Entry, Export, Feed, Fence, Filter, Key, Limit, Operation, Page, Position, Retention, Revision, Scope,
+    Search, Store, StoreError, Tenant, TenantId, Watch,
 };
 
 /// Finds the store that is stood for, or says why it cannot be used.
@@ -43,6 +43,29 @@ impl<S: StandsFor> Store for StandIn<S> {
         limit: usize,
     ) -> Result<Page, StoreError> {
         self.0.to_read().await?.range(tenant, scope, after, at, limit).await
+    }
+
+    async fn range_within(
+        &self,
+        tenant: TenantId,
+        scope: &Scope,
+        after: Option<&Key>,
+        at: Option<Revision>,
+        limit: Limit,
+    ) -> Result<Page, StoreError> {
+        self.0.to_read().await?.range_within(tenant, scope, after, at, limit).await
+    }
+
+    async fn search(
+        &self,
+        tenant: TenantId,
+        scope: &Scope,
+        after: Option<&Key>,
+        at: Option<Revision>,
+        limit: Limit,
+        filter: &Filter,
+    ) -> Result<Search, StoreError> {
+        self.0.to_read().await?.search(tenant, scope, after, at, limit, filter).await
     }
 
     async fn count(&self, tenant: TenantId, scope: &Scope) -> Result<u64, StoreError> {

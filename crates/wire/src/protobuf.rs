@@ -99,45 +99,60 @@ pub fn encode(object: &Value) -> Result<Vec<u8>, EncodeError> {
 }
 
 fn enveloped(kind: Kind<'_>, raw: &[u8]) -> Vec<u8> {
-    let mut type_meta = Vec::new();
-    encode::bytes(1, kind.api_version.as_bytes(), &mut type_meta);
-    encode::bytes(2, kind.kind.as_bytes(), &mut type_meta);
-    let mut body = Vec::with_capacity(raw.len() + type_meta.len() + 32);
-    body.extend_from_slice(MAGIC);
-    encode::bytes(1, &type_meta, &mut body);
-    encode::bytes(2, raw, &mut body);
-    // Upstream writes both though they are empty.
-    encode::bytes(3, &[], &mut body);
-    encode::bytes(4, &[], &mut body);
+    let mut body = envelope_begin(kind, raw.len());
+    body.reserve(raw.len() + ENVELOPE_END.len());
+    body.extend_from_slice(raw);
+    body.extend_from_slice(ENVELOPE_END);
     body
 }
 
-/// A list that is encoded item by item, so that never more than one of them is held as a value.
+/// The envelope up to its content, which has this many bytes.
+fn envelope_begin(kind: Kind<'_>, content: usize) -> Vec<u8> {
+    let mut type_meta = Vec::new();
+    encode::bytes(1, kind.api_version.as_bytes(), &mut type_meta);
+    encode::bytes(2, kind.kind.as_bytes(), &mut type_meta);
+    let mut begin = MAGIC.to_vec();
+    encode::bytes(1, &type_meta, &mut begin);
+    encode::length(2, content, &mut begin);
+    begin
+}
+
+/// The rest of an envelope, after its content: the encoding and the type of the content. Upstream writes both though
+/// they are empty.
+pub const ENVELOPE_END: &[u8] = &[3 << 3 | 2, 0, 4 << 3 | 2, 0];
+
+/// A list that is encoded item by item, so that neither its items nor their encoding is held as a whole.
+///
+/// The body is the head, then all items, then [`ENVELOPE_END`].
 pub struct List {
     message: &'static Message,
     items: &'static Field,
-    raw: Vec<u8>,
     kind: (String, String),
 }
 
 impl List {
-    /// `object` is the list without its items.
-    pub fn new(object: &Value) -> Result<List, EncodeError> {
-        let kind = Kind::of(object);
+    /// `kind` is that of the list.
+    pub fn new(kind: Kind<'_>) -> Result<List, EncodeError> {
         let message = kind.message()?;
         let items =
             message.fields.iter().find(|field| field.name == "items").ok_or_else(|| kind.unknown())?;
+        Ok(List { message, items, kind: (kind.api_version.to_owned(), kind.kind.to_owned()) })
+    }
+
+    /// Appends one item.
+    pub fn item(&self, item: &Value, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        encode::item(self.message, self.items, item, out)
+    }
+
+    /// What stands before the items: the type and the metadata of the list. The envelope begins with its length, so the
+    /// number of bytes of all items has to be known.
+    pub fn head(&self, metadata: &Map<String, Value>, items: usize) -> Result<Vec<u8>, EncodeError> {
         let mut raw = Vec::new();
-        encode::message(message, object, &mut raw)?;
-        Ok(List { message, items, raw, kind: (kind.api_version.to_owned(), kind.kind.to_owned()) })
-    }
-
-    pub fn push(&mut self, item: &Value) -> Result<(), EncodeError> {
-        encode::item(self.message, self.items, item, &mut self.raw)
-    }
-
-    pub fn finish(self) -> Vec<u8> {
-        enveloped(Kind { api_version: &self.kind.0, kind: &self.kind.1 }, &self.raw)
+        encode::message(self.message, &serde_json::json!({ "metadata": metadata }), &mut raw)?;
+        let kind = Kind { api_version: &self.kind.0, kind: &self.kind.1 };
+        let mut head = envelope_begin(kind, raw.len() + items);
+        head.append(&mut raw);
+        Ok(head)
     }
 }
 

@@ -13,8 +13,8 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use store::{
-    Entry, Export, Feed, Fence, Key, Page, Position, Retention, Revision, Scope, Store, StoreError, Tenant,
-    TenantId, Watch,
+    Entry, Export, Feed, Fence, Filter, Key, Limit, Page, Position, Retention, Revision, Scope, Search,
+    Store, StoreError, Tenant, TenantId, Watch,
 };
 
 use super::count_of;
@@ -186,6 +186,29 @@ impl Store for Measured {
         limit: usize,
     ) -> Result<Page, StoreError> {
         measured!(self, Range, self.inner.range(tenant, scope, after, at, limit))
+    }
+
+    async fn range_within(
+        &self,
+        tenant: TenantId,
+        scope: &Scope,
+        after: Option<&Key>,
+        at: Option<Revision>,
+        limit: Limit,
+    ) -> Result<Page, StoreError> {
+        measured!(self, Range, self.inner.range_within(tenant, scope, after, at, limit))
+    }
+
+    async fn search(
+        &self,
+        tenant: TenantId,
+        scope: &Scope,
+        after: Option<&Key>,
+        at: Option<Revision>,
+        limit: Limit,
+        filter: &Filter,
+    ) -> Result<Search, StoreError> {
+        measured!(self, Range, self.inner.search(tenant, scope, after, at, limit, filter))
     }
 
     async fn count(&self, tenant: TenantId, scope: &Scope) -> Result<u64, StoreError> {

@@ -150,7 +150,7 @@ async fn written(
         make,
     };
     match write::update(call, &update).await? {
-        Updated::Written(value) => present::value(call, 200, value).await,
+        Updated::Written(written) => present::written(call, 200, written).await,
         Updated::Missing => Err(call.not_found(&call.target.name)),
     }
 }

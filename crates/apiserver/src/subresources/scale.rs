@@ -146,7 +146,7 @@ async fn written(
         make: &make,
     };
     match write::update(call, &update).await? {
-        Updated::Written(value) => present::value(call, 200, paths.scale(&value)).await,
+        Updated::Written(written) => present::value(call, 200, paths.scale(&written.object)).await,
         Updated::Missing => Err(call.not_found(&call.target.name)),
     }
 }

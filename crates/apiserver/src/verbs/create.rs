@@ -21,7 +21,7 @@ pub async fn create(call: &Call) -> Answer {
         return Err(Status::bad_request(message).into());
     }
     let created = write::create(call, object, &options, Tracking::Update).await?;
-    present::value(call, 201, created).await
+    present::written(call, 201, created).await
 }
 
 /// An object says in which namespace it is, or leaves it to the path; it does not say another.

@@ -1,5 +1,7 @@
 //! Objects taken away: at once, or marked to be once others have done their part.
 
+use std::sync::Arc;
+
 use futures::{StreamExt, TryStreamExt, stream};
 use objects::{Status, Value, meta};
 use store::{Expect, Operation, StoreError};
@@ -10,7 +12,7 @@ use crate::call::Call;
 use crate::present;
 use crate::read::{self, Current};
 use crate::service::{Answer, Failure};
-use crate::verbs::list;
+use crate::verbs::scan::Scan;
 use crate::verbs::selection::Selection;
 use crate::{crd, foresight, lifecycle, owners, write};
 
@@ -68,9 +70,12 @@ pub async fn delete_collection(call: &Call) -> Answer {
     let options = call.delete_options()?;
     let listing = call.list_options()?;
     let selection = Selection::of(call, &listing)?;
-    let entries = list::selected(call, &selection).await?;
+    let mut scan = Scan::new(&call.row, Arc::new(selection), None, None, None);
+    let mut keys = Vec::new();
+    while !scan.is_over() {
+        keys.extend(scan.next(call).await?.into_iter().map(|(key, _)| key));
+    }
     let revision = call.engine.store.revision(call.plane.id).await?;
-    let keys = entries.into_iter().map(|entry| entry.key);
     let deleted: Vec<Option<Value>> = stream::iter(keys)
         .map(|key| {
             let (named, options) = (call.about(&key.namespace, &key.name), &options);

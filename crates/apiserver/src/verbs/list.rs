@@ -1,20 +1,34 @@
 //! Many objects: a snapshot, in pages that all belong to the same revision.
+//!
+//! A long list is made piece by piece, each when the client has taken the one before.
+
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::{Bytes, BytesMut};
+use futures::{Stream, stream};
 use objects::{Reason, Status};
 use serde::{Deserialize, Serialize};
-use store::{Entry, Key, Revision, StoreError};
+use store::{Key, Revision, StoreError};
 use wire::options::{ListOptions, ResourceVersionMatch};
 
+use crate::body::{self, BoxError};
 use crate::call::{Call, revision};
 use crate::engine::too_large;
-use crate::present::{self, List};
+use crate::present::{ListWriter, Metadata};
 use crate::service::{Answer, Failure};
+use crate::stations::fairness::Reservation;
+use crate::verbs::scan::{self, SLICE, Scan, ScanError};
 use crate::verbs::selection::Selection;
 
-/// Entries looked at in one go while a selector is searched with.
-const SEARCH_PAGE: usize = 1_000;
+/// A list of fewer bytes is made as a whole and sent with its length.
+const WHOLE: usize = 128 << 10;
+/// Bytes after which a piece of a longer list is sent.
+const PIECE: usize = SLICE / 2;
+/// What a longer list takes while a piece is made: the entries that were read, and what is written of them. Pieces that
+/// wait in a connection are counted on their own.
+const STREAMED: usize = 2 * SLICE;
 /// As upstream: how long a list waits for a revision that has not happened yet.
 const FRESHNESS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
 
@@ -32,51 +46,162 @@ struct Continue {
 
 pub async fn list(call: &Call) -> Answer {
     let options = call.list_options()?;
-    let selection = Selection::of(call, &options)?;
-    let pinned = Pin::of(call, &options).await?;
-    let mut list = List::default();
-    let mut after = pinned.after;
-    let limit = options.limit.map_or(0, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let page_size = match (limit, selection.is_everything()) {
-        (0, _) => 0,
-        (limit, true) => limit,
-        (limit, false) => limit.max(SEARCH_PAGE),
+    let selection = Arc::new(Selection::of(call, &options)?);
+    let pin = Pin::of(call, &options).await?;
+    let limit = options.limit.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
+    let list = List {
+        scan: Scan::new(&call.row, selection, pin.at, pin.after, limit),
+        writer: ListWriter::new(call)?,
+        limited: limit.is_some(),
+        pieces: call.engine.fairness.reserve(call.plane.id, WHOLE)?,
     };
-    let mut at = pinned.at;
-    loop {
-        let page =
-            call.engine.store.range(call.plane.id, &selection.scope, after.as_ref(), at, page_size).await;
-        let page = page.map_err(|error| expired_page(call, error, after.as_ref()))?;
-        list.revision = page.revision;
-        // Every further page belongs to the revision of the first.
-        at = Some(page.revision);
-        let (count, more) = (page.entries.len(), page.more);
-        for (i, entry) in page.entries.into_iter().enumerate() {
-            let key = entry.key.clone();
-            if selection.matches(call, &entry.key, &entry.value).await? {
-                list.entries.push(entry);
-            }
-            after = Some(key);
-            if limit > 0 && list.entries.len() >= limit {
-                let rest_of_page = i + 1 < count;
-                if rest_of_page || more {
-                    let remaining = page.remaining.filter(|_| selection.is_everything());
-                    return finish(call, list, after, remaining).await;
-                }
-            }
-        }
-        if !more {
-            return finish(call, list, None, None).await;
-        }
+    match list.writer.begins_with_length() {
+        true => list.counted(call).await,
+        false => list.answer(call).await,
     }
 }
 
-async fn finish(call: &Call, mut list: List, after: Option<Key>, remaining: Option<u64>) -> Answer {
-    if let Some(after) = after {
-        list.continue_token = Some(token(call, Some(list.revision), &after));
-        list.remaining = remaining;
+/// A list on its way to the client.
+struct List {
+    scan: Scan,
+    writer: ListWriter,
+    /// Whether the client wants a part only: where it goes on is known at its end.
+    limited: bool,
+    /// What is held while a piece is made.
+    pieces: Reservation,
+}
+
+impl List {
+    /// A list that fits in one piece is sent as that. Of any other the first piece is made before the answer begins, so
+    /// that most failures become a `Status`; one that comes later cuts the answer.
+    async fn answer(mut self, call: &Call) -> Answer {
+        let mut items = BytesMut::new();
+        while !self.scan.is_over() && items.len() < WHOLE {
+            self.write(call, &mut items).await?;
+        }
+        let content_type = self.writer.content_type();
+        let over = self.scan.is_over();
+        let metadata = (over || !self.limited).then(|| self.metadata(call));
+        let mut first = self.writer.head(metadata.as_ref(), 0)?;
+        first.extend_from_slice(&items);
+        if over {
+            first.extend_from_slice(&self.writer.tail(None));
+            return Ok(body::response(200, content_type, first));
+        }
+        self.pieces.grow(STREAMED - WHOLE)?;
+        let first = scan::counted(&mut self.pieces, first.into());
+        let stream = Streamed { list: self, call: call.for_watch(), state: State::Items, left: None };
+        Ok(body::of(200, content_type, body::begun(first, stream.pieces())))
     }
-    present::list(call, list).await
+
+    /// A list whose head tells how long it is. If its items are more than is held, those that follow are counted first
+    /// and read again when they are sent.
+    async fn counted(mut self, call: &Call) -> Answer {
+        let mut held = BytesMut::new();
+        while !self.scan.is_over() && held.len() < WHOLE {
+            self.write(call, &mut held).await?;
+        }
+        let content_type = self.writer.content_type();
+        let mut following = self.scan.clone();
+        let mut length = 0;
+        let mut counted = BytesMut::new();
+        while !self.scan.is_over() {
+            counted.clear();
+            self.write(call, &mut counted).await?;
+            length += counted.len();
+        }
+        let mut first = self.writer.head(Some(&self.metadata(call)), held.len() + length)?;
+        first.extend_from_slice(&held);
+        if length == 0 {
+            first.extend_from_slice(&self.writer.tail(None));
+            return Ok(body::response(200, content_type, first));
+        }
+        self.pieces.grow(STREAMED - WHOLE)?;
+        let first = scan::counted(&mut self.pieces, first.into());
+        std::mem::swap(&mut self.scan, &mut following);
+        let stream = Streamed { list: self, call: call.for_watch(), state: State::Items, left: Some(length) };
+        Ok(body::of(200, content_type, body::begun(first, stream.pieces())))
+    }
+
+    async fn write(&mut self, call: &Call, out: &mut BytesMut) -> Result<(), Failure> {
+        let objects = self.scan.next(call).await.map_err(|error| match error {
+            ScanError::Store(error) => expired_page(call, error, self.scan.began_after()),
+            ScanError::Other(failure) => failure,
+        })?;
+        self.writer.items(call, &objects, out).await
+    }
+
+    fn metadata(&self, call: &Call) -> Metadata {
+        let mut metadata = Metadata::new();
+        let revision = self.scan.revision();
+        metadata.insert("resourceVersion".into(), revision.to_string().into());
+        if let Some(rest) = self.scan.rest() {
+            metadata.insert("continue".into(), token(call, Some(revision), &rest.after).into());
+            if let Some(remaining) = rest.remaining.filter(|remaining| *remaining > 0) {
+                metadata.insert("remainingItemCount".into(), remaining.into());
+            }
+        }
+        metadata
+    }
+}
+
+/// The pieces of a list that follow the first.
+struct Streamed {
+    list: List,
+    call: Call,
+    state: State,
+    /// Bytes of items that the head has promised.
+    left: Option<usize>,
+}
+
+enum State {
+    Items,
+    Over,
+}
+
+impl Streamed {
+    /// Each piece is made when the one before has been taken, in the control plane's turn.
+    fn pieces(self) -> impl Stream<Item = Result<Bytes, BoxError>> {
+        stream::try_unfold(Box::new(self), |mut streamed| async move {
+            let (engine, tenant) = (streamed.call.engine.clone(), streamed.call.plane.id);
+            let made = engine.fairness.run_future(tenant, async move {
+                let piece = streamed.piece().await;
+                (piece, streamed)
+            });
+            match made.await {
+                Ok((Ok(piece), streamed)) => Ok(piece.map(|piece| (piece, streamed))),
+                Ok((Err(failure), _)) | Err(failure) => {
+                    let why = failure.0.message;
+                    tracing::debug!(%why, "a list is cut");
+                    Err(format!("a list is cut: {why}").into())
+                }
+            }
+        })
+    }
+
+    async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
+        if let State::Over = self.state {
+            return Ok(None);
+        }
+        let mut out = BytesMut::new();
+        while !self.list.scan.is_over() && out.len() < PIECE {
+            self.list.write(&self.call, &mut out).await?;
+        }
+        if let Some(left) = &mut self.left {
+            // What a webhook converts may differ from one time to the other.
+            let changed = || Status::internal("the objects of the list were converted in different ways");
+            *left = left.checked_sub(out.len()).ok_or_else(changed)?;
+            if self.list.scan.is_over() && *left > 0 {
+                return Err(changed().into());
+            }
+        }
+        if self.list.scan.is_over() {
+            self.state = State::Over;
+            let metadata = (self.list.limited && self.left.is_none()).then(|| self.list.metadata(&self.call));
+            out.extend_from_slice(&self.list.writer.tail(metadata.as_ref()));
+        }
+        Ok(Some(scan::counted(&mut self.list.pieces, out.freeze())))
+    }
 }
 
 /// Which revision a list is to be read at, and after which key.
@@ -144,7 +269,7 @@ fn read_token(call: &Call, text: &str) -> Result<Continue, Failure> {
     Ok(place)
 }
 
-/// A page whose revision is gone: the client may start over, or go on with what is there now.
+/// A page whose revision is gone: the client may start over, or, if it came with a token, go on with what is there now.
 fn expired_page(call: &Call, error: StoreError, after: Option<&Key>) -> Failure {
     match (error, after) {
         (StoreError::Compacted { .. }, Some(after)) => {
@@ -164,14 +289,5 @@ fn expired_page(call: &Call, error: StoreError, after: Option<&Key>) -> Failure 
     }
 }
 
-/// Entries of a whole selection, for verbs that act on each.
-pub async fn selected(call: &Call, selection: &Selection) -> Result<Vec<Entry>, Failure> {
-    let mut found = Vec::new();
-    let page = call.engine.store.range(call.plane.id, &selection.scope, None, None, 0).await?;
-    for entry in page.entries {
-        if selection.matches(call, &entry.key, &entry.value).await? {
-            found.push(entry);
-        }
-    }
-    Ok(found)
-}
+#[cfg(test)]
+mod tests;

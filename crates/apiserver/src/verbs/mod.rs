@@ -5,6 +5,7 @@ pub mod delete;
 pub mod get;
 mod list;
 pub mod patch;
+mod scan;
 mod selection;
 pub mod update;
 mod watch;

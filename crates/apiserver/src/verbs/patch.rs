@@ -39,7 +39,7 @@ pub async fn patch_part(call: &Call, part: Part) -> Answer {
     let update =
         Update { name: &call.target.name, part, options: &write, tracking: Tracking::Update, make: &make };
     match write::update(call, &update).await? {
-        Updated::Written(value) => present::value(call, 200, value).await,
+        Updated::Written(written) => present::written(call, 200, written).await,
         Updated::Missing => Err(call.not_found(&call.target.name)),
     }
 }
@@ -114,7 +114,7 @@ async fn apply(call: &Call, part: Part, options: &WriteOptions, force: bool) -> 
     // Made by someone else between the look and the creation: then it is there to be applied to.
     for _ in 0..2 {
         match write::update(call, &update).await? {
-            Updated::Written(value) => return present::value(call, 200, value).await,
+            Updated::Written(written) => return present::written(call, 200, written).await,
             Updated::Missing if part != Part::Main => return Err(call.not_found(&call.target.name)),
             Updated::Missing => {}
         }
@@ -126,7 +126,7 @@ async fn apply(call: &Call, part: Part, options: &WriteOptions, force: bool) -> 
             managed::apply(call, None, &config, force, &options.manager, part).map_err(refused)?;
         incoming::normalise(&call.row, &mut object);
         match write::create(call, object, options, Tracking::Applied).await {
-            Ok(created) => return present::value(call, 201, created).await,
+            Ok(created) => return present::written(call, 201, created).await,
             Err(failure) if failure.0.code == 409 && failure.0.reason == objects::Reason::AlreadyExists => {}
             Err(failure) => return Err(failure),
         }

@@ -27,7 +27,7 @@ pub async fn update_part(call: &Call, part: Part) -> Answer {
         make: &|_| Ok(wanted.clone()),
     };
     match write::update(call, &update).await? {
-        Updated::Written(value) => present::value(call, 200, value).await,
+        Updated::Written(written) => present::written(call, 200, written).await,
         Updated::Missing => Err(call.not_found(&call.target.name)),
     }
 }

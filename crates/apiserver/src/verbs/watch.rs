@@ -3,7 +3,6 @@
 //! A watch is a place in the log and a filter: it holds no queue. What an event looks like on the wire is worked
 //! out once for all watchers that see it alike.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -25,9 +24,11 @@ use crate::metrics;
 use crate::present;
 use crate::read;
 use crate::service::{Answer, Failure};
+use crate::stations::fairness::Reservation;
 use crate::surface::Row;
 use crate::trail;
 use crate::verbs::list::wait_until;
+use crate::verbs::scan::{self, SLICE, Scan};
 use crate::verbs::selection::Selection;
 
 /// As upstream: a watch without a timeout ends after half an hour to an hour, so that clients spread anew.
@@ -41,48 +42,39 @@ pub async fn watch(call: &Call) -> Answer {
     let options = call.list_options()?;
     let selection = Selection::of(call, &options)?;
     let asked = revision(&options.resource_version)?;
-    let initial = match options.send_initial_events {
+    let initial_wanted = match options.send_initial_events {
         Some(wanted) => wanted,
         // Without a revision, or with 0, a watch begins with what is there.
         None => asked.unwrap_or(0) == 0,
     };
     let not_older = options.resource_version_match == Some(ResourceVersionMatch::NotOlderThan);
     if let Some(asked) = asked.filter(|asked| *asked > 0)
-        && (not_older || !initial)
+        && (not_older || !initial_wanted)
     {
         wait_until(call, asked).await?;
     }
 
     let watching = trail::watching(call);
-    let mut first = BytesMut::new();
-    let mut chunks = VecDeque::new();
     let mut columns_sent = false;
-    let from = if initial {
-        let page = call.engine.store.range(call.plane.id, &selection.scope, None, None, 0).await?;
-        for entry in &page.entries {
-            if !selection.matches(call, &entry.key, &entry.value).await? {
-                continue;
-            }
-            let stored = read::stored(call, entry)?;
-            write_line(call, &mut first, "ADDED", &stored, &mut columns_sent).await?;
-            watching.delivered(1);
-            if first.len() >= CHUNK {
-                chunks.push_back(first.split().freeze());
-            }
-        }
-        if options.send_initial_events == Some(true) && options.allow_watch_bookmarks {
-            bookmark(call, &mut first, page.revision, true)?;
-        }
-        page.revision
+    let selection = Arc::new(selection);
+    let mut first = None;
+    let mut initial = None;
+    let from = if initial_wanted {
+        let mut objects = Initial {
+            scan: Scan::new(&call.row, selection.clone(), None, None, None),
+            announces_end: options.send_initial_events == Some(true) && options.allow_watch_bookmarks,
+            reservation: call.engine.fairness.reserve(call.plane.id, 2 * SLICE)?,
+        };
+        first = Some(objects.chunk(call, &mut columns_sent, &watching).await?);
+        let from = objects.scan.revision();
+        initial = Some(objects).filter(|objects| !objects.scan.is_over());
+        from
     } else {
         match asked {
             Some(asked) if asked > 0 => Revision(asked),
             _ => call.engine.store.revision(call.plane.id).await?,
         }
     };
-    if !first.is_empty() {
-        chunks.push_back(first.freeze());
-    }
     let events = call.engine.store.watch(call.plane.id, selection.scope.clone(), from).await;
     let events = events.map_err(|error| match error {
         StoreError::Compacted { asked, oldest } => too_old(asked, oldest),
@@ -99,7 +91,8 @@ pub async fn watch(call: &Call) -> Answer {
         call: call.for_watch(),
         selection,
         events,
-        chunks,
+        first: first.filter(|chunk| !chunk.is_empty()),
+        initial,
         alarm: Box::pin(tokio::time::sleep(timeout.min(BOOKMARK_EVERY))),
         deadline: Instant::now() + timeout,
         bookmarks: options.allow_watch_bookmarks,
@@ -111,6 +104,9 @@ pub async fn watch(call: &Call) -> Answer {
     };
     // In a box, because the stream moves it with every event.
     let stream = futures::stream::unfold(Box::new(watcher), |mut watcher| async move {
+        if watcher.first.is_none() && watcher.initial.is_some() {
+            return initial_chunk(watcher).await;
+        }
         let chunk = watcher.next().await?;
         Some((chunk, watcher))
     });
@@ -119,6 +115,48 @@ pub async fn watch(call: &Call) -> Answer {
     response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     Ok(response)
+}
+
+/// What is there when a watch begins, sent piece by piece like a list.
+struct Initial {
+    scan: Scan,
+    /// Whether the client waits for a bookmark after the last object.
+    announces_end: bool,
+    /// For what is held while a piece is made.
+    reservation: Reservation,
+}
+
+impl Initial {
+    async fn chunk(
+        &mut self,
+        call: &Call,
+        columns_sent: &mut bool,
+        watching: &metrics::Watching,
+    ) -> Result<Bytes, Failure> {
+        let mut out = BytesMut::new();
+        while !self.scan.is_over() && out.len() < CHUNK {
+            let objects = self.scan.next(call).await?;
+            for (_, stored) in &objects {
+                write_line(call, &mut out, "ADDED", stored, columns_sent).await?;
+            }
+            watching.delivered(objects.len() as u64);
+        }
+        if self.scan.is_over() && self.announces_end {
+            bookmark(call, &mut out, self.scan.revision(), true)?;
+        }
+        Ok(scan::counted(&mut self.reservation, out.freeze()))
+    }
+}
+
+/// Makes the next piece of the beginning in the control plane's turn.
+async fn initial_chunk(mut watcher: Box<Watcher>) -> Option<(Bytes, Box<Watcher>)> {
+    let (engine, tenant) = (watcher.call.engine.clone(), watcher.call.plane.id);
+    let made = engine.fairness.run_future(tenant, async move {
+        let chunk = watcher.initial_chunk().await;
+        chunk.map(|chunk| (chunk, watcher))
+    });
+    // A control plane with too much to do loses the watch: its client begins it again.
+    made.await.ok().flatten()
 }
 
 fn default_timeout() -> Duration {
@@ -131,11 +169,12 @@ fn too_old(asked: Revision, oldest: Revision) -> Failure {
 
 struct Watcher {
     call: Call,
-    selection: Selection,
+    selection: Arc<Selection>,
     events: store::Watch,
     stopped: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// What is still to be sent of the beginning.
-    chunks: VecDeque<Bytes>,
+    /// The first piece of the beginning, and what makes the others.
+    first: Option<Bytes>,
+    initial: Option<Initial>,
     deadline: Instant,
     /// Whether the client asked for them.
     bookmarks: bool,
@@ -152,7 +191,7 @@ struct Watcher {
 impl Watcher {
     /// The next bytes for the client; none when the watch ends.
     async fn next(&mut self) -> Option<Bytes> {
-        if let Some(chunk) = self.chunks.pop_front() {
+        if let Some(chunk) = self.first.take() {
             return Some(chunk);
         }
         while !self.ended {
@@ -189,6 +228,20 @@ impl Watcher {
             }
         }
         None
+    }
+
+    async fn initial_chunk(&mut self) -> Option<Bytes> {
+        let mut initial = self.initial.take()?;
+        if self.call.engine.is_stopping() {
+            return None;
+        }
+        match initial.chunk(&self.call, &mut self.columns_sent, &self.watching).await {
+            Ok(chunk) => {
+                self.initial = Some(initial).filter(|initial| !initial.scan.is_over());
+                Some(chunk)
+            }
+            Err(failure) => Some(self.error(&failure.0)),
+        }
     }
 
     fn bookmark(&mut self) -> Bytes {
@@ -254,10 +307,10 @@ impl Watcher {
         if self.selection.is_everything() {
             return Ok(Some(natural_kind(event.change)));
         }
-        let now = self.selection.matches(&self.call, &event.key, &event.value).await?;
+        let now = self.selection.selects(&self.call, &event.key, &event.value).await?;
         let before = match (&event.previous, event.change) {
             (Some(previous), Change::Updated) => {
-                self.selection.matches(&self.call, &event.key, previous).await?
+                self.selection.selects(&self.call, &event.key, previous).await?
             }
             (_, Change::Deleted) => now,
             _ => false,

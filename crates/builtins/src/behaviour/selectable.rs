@@ -9,6 +9,8 @@ use crate::dotted::Dotted;
 /// A field that clients may select by, and how its text is found in an object.
 pub struct Selectable {
     pub field: &'static str,
+    /// All that is read of an object: paths with dots between the names of members.
+    pub paths: &'static [&'static str],
     pub(crate) read: fn(&Value) -> Cow<'_, str>,
 }
 
@@ -19,12 +21,16 @@ impl Selectable {
     }
 }
 
+/// `field` is the text at the path of that name, `field of [paths] => read` is made of what stands at these paths.
 macro_rules! selectable {
-    ($name:ident: $($field:literal => $read:expr),+ $(,)?) => {
-        pub(super) static $name: &[Selectable] = &[$(Selectable { field: $field, read: $read }),+];
+    ($name:ident: $($field:literal $(of $paths:tt => $read:expr)?),+ $(,)?) => {
+        pub(super) static $name: &[Selectable] = &[$(selectable!(@row $field $(of $paths => $read)?)),+];
     };
-    ($name:ident: $($field:literal),+ $(,)?) => {
-        selectable!($name: $($field => |object| object.text($field).into()),+);
+    (@row $field:literal) => {
+        Selectable { field: $field, paths: &[$field], read: |object| object.text($field).into() }
+    };
+    (@row $field:literal of $paths:tt => $read:expr) => {
+        Selectable { field: $field, paths: &$paths, read: $read }
     };
 }
 
@@ -43,58 +49,58 @@ fn either<'a>(object: &'a Value, one: &str, other: &str) -> Cow<'a, str> {
 }
 
 selectable!(POD:
-    "spec.nodeName" => |pod| pod.text("spec.nodeName").into(),
-    "spec.host" => |pod| pod.text("spec.nodeName").into(),
-    "spec.restartPolicy" => |pod| pod.text("spec.restartPolicy").into(),
-    "spec.schedulerName" => |pod| pod.text("spec.schedulerName").into(),
-    "spec.serviceAccountName" => |pod| pod.text("spec.serviceAccountName").into(),
-    "spec.hostNetwork" => |pod| flag(pod, "spec.hostNetwork"),
-    "status.phase" => |pod| pod.text("status.phase").into(),
-    "status.podIP" => |pod| match pod.list("status.podIPs").first() {
+    "spec.nodeName",
+    "spec.host" of ["spec.nodeName"] => |pod| pod.text("spec.nodeName").into(),
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork" of ["spec.hostNetwork"] => |pod| flag(pod, "spec.hostNetwork"),
+    "status.phase",
+    "status.podIP" of ["status.podIPs", "status.podIP"] => |pod| match pod.list("status.podIPs").first() {
         Some(first) => first.text("ip").into(),
         None => pod.text("status.podIP").into(),
     },
     // Upstream accepts this one and never fills it.
-    "status.podIPs" => |_| "".into(),
-    "status.nominatedNodeName" => |pod| pod.text("status.nominatedNodeName").into(),
+    "status.podIPs" of [] => |_| "".into(),
+    "status.nominatedNodeName",
 );
-selectable!(NODE: "spec.unschedulable" => |node| flag(node, "spec.unschedulable"));
+selectable!(NODE: "spec.unschedulable" of ["spec.unschedulable"] => |node| flag(node, "spec.unschedulable"));
 selectable!(NAMESPACE: "status.phase");
 selectable!(SECRET: "type");
 selectable!(SERVICE: "spec.clusterIP", "spec.type");
-selectable!(REPLICAS: "status.replicas" => |set| number(set, "status.replicas"));
-selectable!(JOB: "status.successful" => |job| number(job, "status.succeeded"));
+selectable!(REPLICAS: "status.replicas" of ["status.replicas"] => |set| number(set, "status.replicas"));
+selectable!(JOB: "status.successful" of ["status.succeeded"] => |job| number(job, "status.succeeded"));
 selectable!(SIGNER: "spec.signerName");
 selectable!(RESOURCE_SLICE:
-    "spec.nodeName" => |slice| slice.text("spec.nodeName").into(),
-    "spec.driver" => |slice| slice.text("spec.driver").into(),
-    "spec.pool.name" => |slice| slice.text("spec.pool.name").into(),
+    "spec.nodeName",
+    "spec.driver",
+    "spec.pool.name",
 );
 selectable!(CORE_EVENT:
-    "involvedObject.kind" => |event| either(event, "involvedObject.kind", "regarding.kind"),
-    "involvedObject.namespace" => |event| either(event, "involvedObject.namespace", "regarding.namespace"),
-    "involvedObject.name" => |event| either(event, "involvedObject.name", "regarding.name"),
-    "involvedObject.uid" => |event| either(event, "involvedObject.uid", "regarding.uid"),
-    "involvedObject.apiVersion" => |event| either(event, "involvedObject.apiVersion", "regarding.apiVersion"),
-    "involvedObject.resourceVersion" => |event| either(event, "involvedObject.resourceVersion", "regarding.resourceVersion"),
-    "involvedObject.fieldPath" => |event| either(event, "involvedObject.fieldPath", "regarding.fieldPath"),
-    "reason" => |event| event.text("reason").into(),
-    "reportingComponent" => |event| either(event, "reportingComponent", "reportingController"),
-    "source" => |event| match either(event, "source.component", "deprecatedSource.component") {
+    "involvedObject.kind" of ["involvedObject.kind", "regarding.kind"] => |event| either(event, "involvedObject.kind", "regarding.kind"),
+    "involvedObject.namespace" of ["involvedObject.namespace", "regarding.namespace"] => |event| either(event, "involvedObject.namespace", "regarding.namespace"),
+    "involvedObject.name" of ["involvedObject.name", "regarding.name"] => |event| either(event, "involvedObject.name", "regarding.name"),
+    "involvedObject.uid" of ["involvedObject.uid", "regarding.uid"] => |event| either(event, "involvedObject.uid", "regarding.uid"),
+    "involvedObject.apiVersion" of ["involvedObject.apiVersion", "regarding.apiVersion"] => |event| either(event, "involvedObject.apiVersion", "regarding.apiVersion"),
+    "involvedObject.resourceVersion" of ["involvedObject.resourceVersion", "regarding.resourceVersion"] => |event| either(event, "involvedObject.resourceVersion", "regarding.resourceVersion"),
+    "involvedObject.fieldPath" of ["involvedObject.fieldPath", "regarding.fieldPath"] => |event| either(event, "involvedObject.fieldPath", "regarding.fieldPath"),
+    "reason",
+    "reportingComponent" of ["reportingComponent", "reportingController"] => |event| either(event, "reportingComponent", "reportingController"),
+    "source" of ["source.component", "deprecatedSource.component", "reportingComponent", "reportingController"] => |event| match either(event, "source.component", "deprecatedSource.component") {
         source if source.is_empty() => either(event, "reportingComponent", "reportingController"),
         source => source,
     },
-    "type" => |event| event.text("type").into(),
+    "type",
 );
 selectable!(EVENT:
-    "regarding.kind" => |event| either(event, "regarding.kind", "involvedObject.kind"),
-    "regarding.namespace" => |event| either(event, "regarding.namespace", "involvedObject.namespace"),
-    "regarding.name" => |event| either(event, "regarding.name", "involvedObject.name"),
-    "regarding.uid" => |event| either(event, "regarding.uid", "involvedObject.uid"),
-    "regarding.apiVersion" => |event| either(event, "regarding.apiVersion", "involvedObject.apiVersion"),
-    "regarding.resourceVersion" => |event| either(event, "regarding.resourceVersion", "involvedObject.resourceVersion"),
-    "regarding.fieldPath" => |event| either(event, "regarding.fieldPath", "involvedObject.fieldPath"),
-    "reason" => |event| event.text("reason").into(),
-    "reportingController" => |event| either(event, "reportingController", "reportingComponent"),
-    "type" => |event| event.text("type").into(),
+    "regarding.kind" of ["regarding.kind", "involvedObject.kind"] => |event| either(event, "regarding.kind", "involvedObject.kind"),
+    "regarding.namespace" of ["regarding.namespace", "involvedObject.namespace"] => |event| either(event, "regarding.namespace", "involvedObject.namespace"),
+    "regarding.name" of ["regarding.name", "involvedObject.name"] => |event| either(event, "regarding.name", "involvedObject.name"),
+    "regarding.uid" of ["regarding.uid", "involvedObject.uid"] => |event| either(event, "regarding.uid", "involvedObject.uid"),
+    "regarding.apiVersion" of ["regarding.apiVersion", "involvedObject.apiVersion"] => |event| either(event, "regarding.apiVersion", "involvedObject.apiVersion"),
+    "regarding.resourceVersion" of ["regarding.resourceVersion", "involvedObject.resourceVersion"] => |event| either(event, "regarding.resourceVersion", "involvedObject.resourceVersion"),
+    "regarding.fieldPath" of ["regarding.fieldPath", "involvedObject.fieldPath"] => |event| either(event, "regarding.fieldPath", "involvedObject.fieldPath"),
+    "reason",
+    "reportingController" of ["reportingController", "reportingComponent"] => |event| either(event, "reportingController", "reportingComponent"),
+    "type",
 );

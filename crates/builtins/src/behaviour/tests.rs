@@ -395,7 +395,10 @@ proptest! {
                 column.cell(&object, now);
             }
             for selectable in behaviour.selectable {
-                selectable.of(&object);
+                // What is read is what the paths name.
+                let paths = selectable.paths.iter().copied();
+                let projected = objects::raw::project(object.to_string().as_bytes(), paths).unwrap();
+                assert_eq!(selectable.of(&projected), selectable.of(&object), "{}", selectable.field);
             }
         }
     }

@@ -2,12 +2,13 @@
 //!
 //! Mirrors `k8s.io/apimachinery/pkg/labels`.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::{Map, Value};
 
 use super::SelectorError;
-use crate::{Path, field, names};
+use crate::{Path, field, names, raw};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
@@ -30,6 +31,7 @@ const BINARY_OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 pub struct Requirement {
     key: String,
     operator: Operator,
+    /// Sorted: there may be thousands.
     values: Vec<String>,
 }
 
@@ -40,9 +42,13 @@ impl Requirement {
         operator: Operator,
         values: Vec<String>,
     ) -> Result<Self, SelectorError> {
-        let requirement = Requirement { key: key.into(), operator, values };
+        let mut requirement = Requirement { key: key.into(), operator, values };
         match requirement.errors().as_slice() {
-            [] => Ok(requirement),
+            [] => {
+                requirement.values.sort_unstable();
+                requirement.values.dedup();
+                Ok(requirement)
+            }
             errors => Err(SelectorError::Object(field::aggregate(errors))),
         }
     }
@@ -95,18 +101,17 @@ impl Requirement {
     }
 
     fn has_value(&self, value: &str) -> bool {
-        self.values.iter().any(|wanted| wanted == value)
+        self.values.binary_search_by(|wanted| wanted.as_str().cmp(value)).is_ok()
     }
 
-    fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
-        let label = labels.and_then(|all| all.get(&self.key)).and_then(Value::as_str);
+    fn matches(&self, label: Option<&str>) -> bool {
         let bound = || self.values.first().and_then(|value| value.parse::<i64>().ok());
         let number = || label.and_then(|value| value.parse::<i64>().ok());
         match self.operator {
             Operator::In | Operator::Equals | Operator::DoubleEquals => {
-                label.is_some_and(|v| self.has_value(v))
+                label.is_some_and(|label| self.has_value(label))
             }
-            Operator::NotIn | Operator::NotEquals => label.is_none_or(|v| !self.has_value(v)),
+            Operator::NotIn | Operator::NotEquals => label.is_none_or(|label| !self.has_value(label)),
             Operator::Exists => label.is_some(),
             Operator::DoesNotExist => label.is_none(),
             Operator::GreaterThan => number().zip(bound()).is_some_and(|(have, bound)| have > bound),
@@ -194,7 +199,32 @@ impl Selector {
     }
 
     pub fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
-        !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(labels))
+        self.matches_by(|key| labels?.get(key)?.as_str().map(Cow::Borrowed))
+    }
+
+    /// Whether an object fits, asked for its labels by key.
+    pub fn matches_by<'a>(&self, label: impl Fn(&str) -> Option<Cow<'a, str>>) -> bool {
+        !self.nothing
+            && self
+                .requirements
+                .iter()
+                .all(|requirement| requirement.matches(label(&requirement.key).as_deref()))
+    }
+
+    /// Whether an object fits whose labels are this JSON text, if it has any.
+    pub fn matches_raw(&self, labels: Option<&[u8]>) -> Result<bool, raw::Malformed> {
+        let mut all = Vec::new();
+        // Labels of any other form than an object are none.
+        if let Some(labels) = labels.filter(|labels| labels.starts_with(b"{")) {
+            for member in raw::Members::of(labels) {
+                all.push(member?);
+            }
+        }
+        let label = |key: &str| {
+            let (_, value) = all.iter().find(|(name, _)| raw::is_text(name, key))?;
+            raw::text(value)
+        };
+        Ok(self.matches_by(label))
     }
 
     /// Whether it restricts nothing. The selector of nothing is not empty.

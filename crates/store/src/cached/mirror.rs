@@ -133,6 +133,20 @@ impl Mirror {
         }
     }
 
+    /// The same as of a revision that the engine has told: what was then does not change, and nothing has to be asked.
+    pub(super) fn read_at<T>(
+        &self,
+        kind: &str,
+        at: Revision,
+        registry: &Registry,
+        read: impl Fn(&Shelf, Revision) -> Option<T>,
+    ) -> Option<T> {
+        match self.look(kind, at, registry, &read) {
+            Look::Seen(seen) => seen,
+            Look::Behind | Look::Filling | Look::Never => None,
+        }
+    }
+
     fn look<T>(
         &self,
         kind: &str,
@@ -144,6 +158,7 @@ impl Mirror {
         let Some(slot) = state.slots.get(kind) else { return Look::Never };
         match &slot.content {
             Content::TooLarge => Look::Never,
+            Content::Filling(..) if registry.options.near => Look::Never,
             Content::Filling(..) => Look::Filling,
             Content::Filled(shelf) => {
                 slot.used.store(registry.now(), Ordering::Relaxed);

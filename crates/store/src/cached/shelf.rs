@@ -8,7 +8,7 @@ use bytes::Bytes;
 use compact_str::CompactString;
 
 use super::room::{Room, Share};
-use crate::{Change, Entry, Event, Key, Page, Revision, Scope};
+use crate::{Change, Entry, Event, Key, Limit, Page, Revision, Scope, Search};
 
 /// What an entry takes beside its bytes, about: the key's parts, revisions, its place in the tree.
 const OVERHEAD: usize = 200;
@@ -25,7 +25,7 @@ struct Kept {
 pub(super) struct Asked<'a> {
     pub scope: &'a Scope,
     pub after: Option<&'a Key>,
-    pub limit: usize,
+    pub limit: Limit,
 }
 
 pub(super) struct Shelf {
@@ -104,12 +104,38 @@ impl Shelf {
 
     /// The page as of `revision`, which the caller knows to be what stands here.
     pub(super) fn page(&self, asked: &Asked<'_>, revision: Revision) -> Page {
-        let limit = if asked.limit == 0 { usize::MAX } else { asked.limit };
+        self.search(asked, revision, &|_| true).page
+    }
+
+    /// The same of those values that the filter wants.
+    pub(super) fn search(
+        &self,
+        asked: &Asked<'_>,
+        revision: Revision,
+        filter: &dyn Fn(&[u8]) -> bool,
+    ) -> Search {
+        let unlimited = |limit: usize| if limit == 0 { usize::MAX } else { limit };
+        let (most, most_bytes) = (unlimited(asked.limit.entries), unlimited(asked.limit.bytes));
         let mut found = self.within(asked.scope, asked.after);
-        let entries: Vec<Entry> =
-            found.by_ref().take(limit).map(|(place, kept)| self.entry(place, kept)).collect();
-        let remaining = found.count() as u64;
-        Page { revision, entries, more: remaining > 0, remaining: Some(remaining) }
+        let (mut entries, mut looked_at, mut last, mut bytes) = (Vec::new(), 0, None, 0);
+        while looked_at < most && bytes < most_bytes {
+            let Some((place, kept)) = found.next() else { break };
+            (looked_at, last) = (looked_at + 1, Some(place));
+            if filter(&kept.value) {
+                bytes += kept.value.len();
+                entries.push(self.entry(place, kept));
+            }
+        }
+        let more = found.next().is_some();
+        let remaining = match asked.scope {
+            _ if !more => Some(0),
+            Scope::Kind(_) if asked.after.is_none() => Some((self.entries.len() - looked_at) as u64),
+            // It would have to be counted, again with every page.
+            _ => None,
+        };
+        let looked_at =
+            last.map(|(namespace, name)| Key::new(self.kind.clone(), namespace.clone(), name.clone()));
+        Search { page: Page { revision, entries, more, remaining }, looked_at }
     }
 
     fn entry(&self, (namespace, name): &Place, kept: &Kept) -> Entry {

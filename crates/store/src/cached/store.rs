@@ -10,26 +10,37 @@ use compact_str::CompactString;
 use super::shelf::{Asked, Shelf};
 use super::{Cached, count};
 use crate::{
-    Entry, Export, Feed, Fence, Key, Operation, Page, Position, Retention, Revision, Scope, Store,
-    StoreError, Tenant, TenantId, Watch, codec,
+    Entry, Export, Feed, Fence, Filter, Key, Limit, Operation, Page, Position, Retention, Revision, Scope,
+    Search, Store, StoreError, Tenant, TenantId, Watch, codec,
 };
 
 impl Cached {
-    /// What `read` makes of a copy that shows the present. None if the engine has to be asked.
+    /// What `read` makes of a copy that shows the present, or a revision. None if the engine has to be asked.
     async fn remembered<T>(
         &self,
         tenant: TenantId,
         kind: &CompactString,
         keep: bool,
+        at: Option<Revision>,
         read: impl Fn(&Shelf, Revision) -> Option<T>,
     ) -> Result<Option<T>, StoreError> {
         let found = match self.mirror(tenant, kind, keep) {
-            Some(mirror) => mirror.read(kind, &self.registry, read).await?,
+            Some(mirror) => match at {
+                Some(at) => mirror.read_at(kind, at, &self.registry, read),
+                None => mirror.read(kind, &self.registry, read).await?,
+            },
             None => None,
         };
         let counts = &self.registry.counts;
         count(if found.is_some() { &counts.from_memory } else { &counts.from_engine });
         Ok(found)
+    }
+}
+
+impl Cached {
+    /// Whether a range is a reason to copy all of its type.
+    fn is_worth_a_copy(&self, after: Option<&Key>, at: Option<Revision>) -> bool {
+        !self.registry.options.near || (after.is_some() && at.is_some())
     }
 }
 
@@ -47,9 +58,10 @@ fn kind_of(scope: &Scope) -> Option<&CompactString> {
 impl Store for Cached {
     async fn get(&self, tenant: TenantId, key: &Key) -> Result<Option<Entry>, StoreError> {
         // Single entries are no reason to copy all of their type.
-        if codec::encode(key).is_ok()
+        if !self.registry.options.near
+            && codec::encode(key).is_ok()
             && let Some(found) =
-                self.remembered(tenant, &key.kind, false, |shelf, _| Some(shelf.get(key))).await?
+                self.remembered(tenant, &key.kind, false, None, |shelf, _| Some(shelf.get(key))).await?
         {
             return Ok(found);
         }
@@ -64,6 +76,17 @@ impl Store for Cached {
         at: Option<Revision>,
         limit: usize,
     ) -> Result<Page, StoreError> {
+        self.range_within(tenant, scope, after, at, Limit { entries: limit, bytes: 0 }).await
+    }
+
+    async fn range_within(
+        &self,
+        tenant: TenantId,
+        scope: &Scope,
+        after: Option<&Key>,
+        at: Option<Revision>,
+        limit: Limit,
+    ) -> Result<Page, StoreError> {
         let asked = Asked { scope, after, limit };
         let page = |shelf: &Shelf, shows: Revision| {
             let revision = at.unwrap_or(shows);
@@ -71,17 +94,43 @@ impl Store for Cached {
         };
         if let Some(kind) = kind_of(scope)
             && after.is_none_or(|after| codec::encode(after).is_ok())
-            && let Some(page) = self.remembered(tenant, kind, true, page).await?
+            && let Some(page) =
+                self.remembered(tenant, kind, self.is_worth_a_copy(after, at), at, page).await?
         {
             return Ok(page);
         }
-        self.engine.range(tenant, scope, after, at, limit).await
+        self.engine.range_within(tenant, scope, after, at, limit).await
+    }
+
+    async fn search(
+        &self,
+        tenant: TenantId,
+        scope: &Scope,
+        after: Option<&Key>,
+        at: Option<Revision>,
+        limit: Limit,
+        filter: &Filter,
+    ) -> Result<Search, StoreError> {
+        let asked = Asked { scope, after, limit };
+        let found = |shelf: &Shelf, shows: Revision| {
+            let revision = at.unwrap_or(shows);
+            (revision <= shows && shelf.showed(revision)).then(|| shelf.search(&asked, revision, &**filter))
+        };
+        if let Some(kind) = kind_of(scope)
+            && after.is_none_or(|after| codec::encode(after).is_ok())
+            && let Some(found) =
+                self.remembered(tenant, kind, self.is_worth_a_copy(after, at), at, found).await?
+        {
+            return Ok(found);
+        }
+        self.engine.search(tenant, scope, after, at, limit, filter).await
     }
 
     async fn count(&self, tenant: TenantId, scope: &Scope) -> Result<u64, StoreError> {
         if let Some(kind) = kind_of(scope)
+            && !self.registry.options.near
             && let Some(count) =
-                self.remembered(tenant, kind, false, |shelf, _| Some(shelf.count(scope))).await?
+                self.remembered(tenant, kind, false, None, |shelf, _| Some(shelf.count(scope))).await?
         {
             return Ok(count);
         }

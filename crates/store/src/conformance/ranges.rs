@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Fixture, Harness, key, named, put, put_key, things};
-use crate::{Key, Revision, Scope, StoreError};
+use crate::{Filter, Key, Limit, Revision, Scope, StoreError};
 
 pub async fn scopes_and_order(harness: Arc<impl Harness>) {
     let f = Fixture::new(&*harness).await;
@@ -40,6 +40,72 @@ pub async fn scopes_and_order(harness: Arc<impl Harness>) {
             if let Some(remaining) = page.remaining {
                 assert_eq!(remaining as usize, rest.len().saturating_sub(3), "{scope:?} after {after:?}");
             }
+        }
+    }
+}
+
+pub async fn pages_hold_a_limited_number_of_bytes(harness: Arc<impl Harness>) {
+    let f = Fixture::new(&*harness).await;
+    let sizes = [10, 10, 10, 500, 1, 1, 1, 1, 100, 100, 0];
+    let put = |(index, size): (usize, &usize)| put(&format!("{index:03}"), &"x".repeat(*size));
+    f.write(sizes.iter().enumerate().map(put).collect()).await;
+    // Some engines answer the second round from a copy.
+    for _ in 0..2 {
+        for (limit, expected) in [
+            (Limit { entries: 0, bytes: 0 }, vec![11]),
+            (Limit { entries: 20, bytes: 1 << 20 }, vec![11]),
+            (Limit { entries: 20, bytes: 1 }, vec![1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]),
+            (Limit { entries: 20, bytes: 100 }, vec![4, 5, 1, 1]),
+            (Limit { entries: 3, bytes: 100 }, vec![3, 1, 3, 2, 1, 1]),
+            (Limit { entries: 0, bytes: 30 }, vec![3, 1, 5, 1, 1]),
+        ] {
+            let (mut pages, mut at, mut after, mut left) = (Vec::new(), None, None, sizes.len());
+            loop {
+                let page =
+                    f.store.range_within(f.tenant, &things(), after.as_ref(), at, limit).await.unwrap();
+                left -= page.entries.len();
+                pages.push(page.entries.len());
+                assert_eq!(page.more, left > 0, "{limit:?}");
+                assert_eq!(page.remaining.unwrap_or(left as u64), left as u64, "{limit:?}");
+                if !page.more {
+                    break;
+                }
+                (at, after) = (Some(page.revision), page.entries.last().map(|entry| entry.key.clone()));
+            }
+            assert_eq!(pages, expected, "{limit:?}");
+        }
+    }
+}
+
+pub async fn searches_find_what_the_filter_wants(harness: Arc<impl Harness>) {
+    let f = Fixture::new(&*harness).await;
+    let value =
+        |index: usize| format!("{}{}", if index % 7 == 3 { "wanted" } else { "other" }, "x".repeat(index));
+    f.write((0..120).map(|index| put(&format!("{index:03}"), &value(index))).collect()).await;
+    let wanted = |value: &[u8]| value.starts_with(b"wanted");
+    let filter: Filter = Arc::new(wanted);
+    let expected: Vec<String> =
+        (0..120).filter(|index| index % 7 == 3).map(|index| format!("{index:03}")).collect();
+    // Some engines answer the second round from a copy.
+    for _ in 0..2 {
+        for limit in [(0, 0), (1, 0), (10, 1), (50, 100), (1_000, 300), (7, 1 << 20)] {
+            let limit = Limit { entries: limit.0, bytes: limit.1 };
+            let (mut found, mut at, mut after, mut rounds) = (Vec::new(), None, None, 0);
+            loop {
+                let search =
+                    f.store.search(f.tenant, &things(), after.as_ref(), at, limit, &filter).await.unwrap();
+                let names = search.page.entries.iter().filter(|entry| wanted(&entry.value));
+                found.extend(names.map(|entry| entry.key.name.to_string()));
+                let last = search.page.entries.last().map(|entry| &entry.key);
+                assert!(last <= search.looked_at.as_ref(), "{limit:?}");
+                if !search.page.more {
+                    break;
+                }
+                assert!(search.looked_at > after, "{limit:?}");
+                (at, after, rounds) = (Some(search.page.revision), search.looked_at, rounds + 1);
+                assert!(rounds <= 120, "{limit:?}");
+            }
+            assert_eq!(found, expected, "{limit:?}");
         }
     }
 }

@@ -13,8 +13,8 @@ use super::rooms::{Entries, Room};
 use super::{Dedicated, House};
 use crate::fanout::{self, Kinds};
 use crate::{
-    Embedded, Entry, Export, Feed, Fence, Key, Operation, Page, Position, Retention, Revision, Scope, Store,
-    StoreError, Tenant, TenantId, Watch,
+    Embedded, Entry, Export, Feed, Fence, Filter, Key, Limit, Operation, Page, Position, Retention, Revision,
+    Scope, Search, Store, StoreError, Tenant, TenantId, Watch,
 };
 
 /// Held while something is changed.
@@ -138,6 +138,31 @@ impl Store for Dedicated {
         limit: usize,
     ) -> Result<Page, StoreError> {
         let answer = self.room(tenant).await?.store.range(tenant, scope, after, at, limit).await;
+        self.answered(tenant, answer)
+    }
+
+    async fn range_within(
+        &self,
+        tenant: TenantId,
+        scope: &Scope,
+        after: Option<&Key>,
+        at: Option<Revision>,
+        limit: Limit,
+    ) -> Result<Page, StoreError> {
+        let answer = self.room(tenant).await?.store.range_within(tenant, scope, after, at, limit).await;
+        self.answered(tenant, answer)
+    }
+
+    async fn search(
+        &self,
+        tenant: TenantId,
+        scope: &Scope,
+        after: Option<&Key>,
+        at: Option<Revision>,
+        limit: Limit,
+        filter: &Filter,
+    ) -> Result<Search, StoreError> {
+        let answer = self.room(tenant).await?.store.search(tenant, scope, after, at, limit, filter).await;
         self.answered(tenant, answer)
     }
 

@@ -11,7 +11,7 @@ use super::codec::{self, Bounds, integer, number};
 use super::fault::{damaged, damaged_entry, is_damage, of_entry};
 use super::{fork, past, templates};
 use crate::checksum::{self, Record};
-use crate::{Entry, Key, Revision, Tenant, TenantId};
+use crate::{Entry, Key, Limit, Revision, Tenant, TenantId};
 
 /// What the engine knows of a tenant.
 #[derive(Clone, Debug)]
@@ -340,6 +340,43 @@ pub(super) fn range(
     }
 }
 
+/// Entries of the past that are read before their size is known.
+const FIRST_LOOK: usize = 16;
+
+/// The same for who holds a limited number of bytes: up to the entry after the one that reaches it.
+pub(super) fn range_within(
+    connection: &Connection,
+    tenant: &TenantRow,
+    bounds: &Bounds,
+    at: Revision,
+    limit: Limit,
+) -> rusqlite::Result<Vec<Entry>> {
+    if tenant.base.is_none() && at >= tenant.revision {
+        return now_within(connection, tenant.id, bounds, limit);
+    }
+    if limit.bytes == 0 {
+        return range(connection, tenant, bounds, at, limit.entries);
+    }
+    // The past is put together of several tables: a few entries first, and then as many as should fit.
+    let most = if limit.entries == 0 { usize::MAX } else { limit.entries };
+    let (mut entries, mut bounds, mut wanted) = (Vec::<Entry>::new(), bounds.clone(), FIRST_LOOK.min(most));
+    loop {
+        let page = range(connection, tenant, &bounds, at, wanted)?;
+        let is_last = page.len() < wanted;
+        entries.extend(page);
+        let Some(last) = entries.last().filter(|_| !is_last && entries.len() < most) else { break };
+        let bytes: usize = entries.iter().map(|entry| entry.value.len()).sum();
+        if bytes - last.value.len() >= limit.bytes {
+            break;
+        }
+        let key = codec::encode(&last.key).map_err(|_| damaged("a key of no form"))?;
+        bounds = bounds.after(&key);
+        let fitting = limit.bytes.saturating_sub(bytes) / (bytes / entries.len()).max(1) + 2;
+        wanted = fitting.min(4 * entries.len()).min(most - entries.len());
+    }
+    Ok(entries)
+}
+
 /// What a tenant itself has now.
 pub(super) fn now(
     connection: &Connection,
@@ -347,19 +384,31 @@ pub(super) fn now(
     bounds: &Bounds,
     limit: usize,
 ) -> rusqlite::Result<Vec<Entry>> {
+    now_within(connection, tenant, bounds, Limit { entries: limit, bytes: 0 })
+}
+
+fn now_within(
+    connection: &Connection,
+    tenant: TenantId,
+    bounds: &Bounds,
+    limit: Limit,
+) -> rusqlite::Result<Vec<Entry>> {
     let read = || {
-        let mut entries = Vec::new();
+        let (mut entries, mut bytes, mut is_full) = (Vec::new(), 0, false);
         let mut order = Order::new(bounds);
         let mut statement = connection.prepare_cached(NOW)?;
         let mut rows =
-            statement.query(params![integer(tenant.0), bounds.from, bounds.to, row_limit(limit)])?;
-        while let Some(row) = rows.next()? {
+            statement.query(params![integer(tenant.0), bounds.from, bounds.to, row_limit(limit.entries)])?;
+        while !is_full && let Some(row) = rows.next()? {
             let key = row.get_ref(5)?.as_blob()?;
             let stored = current_row(row, tenant, key)?;
             order.next(key)?;
+            is_full = limit.bytes > 0 && bytes >= limit.bytes;
+            bytes += stored.value.len();
             entries.push(stored.into_entry(codec::decode(key).ok_or(damaged("a key of no form"))?));
         }
-        let to = if limit != 0 && entries.len() >= limit { order.end() } else { bounds.to.clone() };
+        is_full |= limit.entries != 0 && entries.len() >= limit.entries;
+        let to = if is_full { order.end() } else { bounds.to.clone() };
         must_be_all(connection, tenant, &bounds.from, &to, entries.len())?;
         Ok(entries)
     };

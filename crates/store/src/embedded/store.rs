@@ -19,7 +19,7 @@ use super::writer::Command;
 use crate::export::{self, Decoder, Encoder, Header};
 use crate::fanout::{self, Kinds, Telling};
 use crate::{
-    Entry, Export, Feed, Fence, Key, Operation, Page, Position, Retention, Revision, Scope, Store,
+    Entry, Export, Feed, Fence, Key, Limit, Operation, Page, Position, Retention, Revision, Scope, Store,
     StoreError, Tenant, TenantId, Watch,
 };
 
@@ -65,6 +65,17 @@ impl Store for Embedded {
         at: Option<Revision>,
         limit: usize,
     ) -> Result<Page, StoreError> {
+        self.range_within(tenant, scope, after, at, Limit { entries: limit, bytes: 0 }).await
+    }
+
+    async fn range_within(
+        &self,
+        tenant: TenantId,
+        scope: &Scope,
+        after: Option<&Key>,
+        at: Option<Revision>,
+        limit: Limit,
+    ) -> Result<Page, StoreError> {
         let mut bounds = Bounds::of(scope)?;
         if let Some(after) = after {
             bounds = bounds.after(&codec::encode(after)?);
@@ -79,20 +90,25 @@ impl Store for Embedded {
                 let revision = at.unwrap_or(tenant.revision);
                 readable(&tenant, revision)?;
                 // One more than asked for tells whether there is more.
-                let ask = if limit == 0 { 0 } else { limit.saturating_add(1) };
-                let mut entries =
-                    snapshot::range(connection, &tenant, &bounds, revision, ask).map_err(store_error)?;
-                let more = limit != 0 && entries.len() > limit;
-                let mut remaining = (!more).then_some(0);
+                let rows = if limit.entries == 0 { 0 } else { limit.entries.saturating_add(1) };
+                let ask = Limit { entries: rows, bytes: limit.bytes };
+                let mut entries = snapshot::range_within(connection, &tenant, &bounds, revision, ask)
+                    .map_err(store_error)?;
+                let more = limit.entries != 0 && entries.len() > limit.entries;
                 if more {
-                    entries.truncate(limit);
+                    entries.truncate(limit.entries);
+                }
+                let remaining = (!more).then_some(0);
+                let mut page = Page { revision, entries, more, remaining }.within(limit.bytes);
+                if page.more {
+                    page.remaining = None;
                     if let Some(kind) = whole_kind.filter(|_| revision == tenant.revision) {
                         let (all, _) =
                             snapshot::tally(connection, tenant.id, Some(&kind)).map_err(store_error)?;
-                        remaining = Some(all.saturating_sub(limit as u64));
+                        page.remaining = Some(all.saturating_sub(page.entries.len() as u64));
                     }
                 }
-                Ok(Page { revision, entries, more, remaining })
+                Ok(page)
             })
             .await
     }

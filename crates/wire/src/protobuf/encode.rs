@@ -172,9 +172,14 @@ fn strings(number: u32, items: &[Value], out: &mut Vec<u8>) -> Result<(), Failed
 }
 
 pub fn bytes(number: u32, content: &[u8], out: &mut Vec<u8>) {
-    key(number, 2, out);
-    raw_varint(content.len() as u64, out);
+    length(number, content.len(), out);
     out.extend_from_slice(content);
+}
+
+/// The beginning of a field of bytes: its key and its length.
+pub fn length(number: u32, content: usize, out: &mut Vec<u8>) {
+    key(number, 2, out);
+    raw_varint(content as u64, out);
 }
 
 fn signed(number: u32, value: i64, out: &mut Vec<u8>) {

@@ -302,13 +302,23 @@ fn depth_is_bounded() {
 fn lists_are_written_item_by_item() {
     let mut whole =
         json!({"apiVersion": "v1", "kind": "NamespaceList", "metadata": {"resourceVersion": "7"}});
-    let mut list = List::new(&whole).unwrap();
-    whole["items"] = json!([{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]);
-    for item in whole["items"].as_array().unwrap() {
-        list.push(item).unwrap();
+    for items in [json!([]), json!([{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}])] {
+        let list = List::new(Kind { api_version: "v1", kind: "NamespaceList" }).unwrap();
+        let mut encoded = Vec::new();
+        for item in items.as_array().unwrap() {
+            list.item(item, &mut encoded).unwrap();
+        }
+        let mut body = list.head(whole["metadata"].as_object().unwrap(), encoded.len()).unwrap();
+        body.append(&mut encoded);
+        body.extend_from_slice(ENVELOPE_END);
+        let without_items = items == json!([]);
+        if !without_items {
+            whole["items"] = items;
+        }
+        assert_eq!(super::encode(&whole).unwrap(), body);
+        assert_eq!(decode(&body, POD).unwrap(), whole);
     }
-    assert_eq!(decode(&list.finish(), POD).unwrap(), whole);
-    assert!(List::new(&json!({"apiVersion": "v1", "kind": "Namespace"})).is_err());
+    assert!(List::new(Kind { api_version: "v1", kind: "Namespace" }).is_err());
 }
 
 #[test]
