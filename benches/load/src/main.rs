@@ -76,6 +76,9 @@ pub struct Settings {
     /// Control planes to make
     #[arg(long, default_value_t = 200)]
     tenants: usize,
+    /// Divides the clients and the objects of the floods that a quiet control plane is measured beside
+    #[arg(long, default_value_t = 1)]
+    neighbour_scale: usize,
     /// Control planes that are there while one more is made; several numbers are measured one after the other
     #[arg(long, value_delimiter = ',', default_values_t = [1, 100, 1_000])]
     existing: Vec<usize>,

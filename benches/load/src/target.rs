@@ -1,5 +1,6 @@
 //! The server: where it is, who we are to it, and connections to it.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,8 +8,10 @@ use anyhow::{Context, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use futures::stream::{self, StreamExt};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper::{Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -34,6 +37,8 @@ pub struct Request {
     pub path: String,
     pub content_type: &'static str,
     pub body: Bytes,
+    /// JSON if it is empty.
+    pub accept: &'static str,
 }
 
 impl Request {
@@ -63,25 +68,30 @@ impl Request {
         content_type: &'static str,
         body: &Value,
     ) -> Request {
-        Request { method, path: path.into(), content_type, body: body.to_string().into() }
+        Request { method, path: path.into(), content_type, body: body.to_string().into(), accept: "" }
     }
 }
 
+#[derive(Clone)]
 pub struct Target {
     host: String,
     port: u16,
     /// What stands before every path: control planes can be parts of a server.
     prefix: String,
     tls: TlsConnector,
+    /// Shows no certificate.
+    anonymous: TlsConnector,
     name: ServerName<'static>,
     token: Option<String>,
 }
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// A connection; clones share it.
 #[derive(Clone)]
 pub struct Connection {
     target: Arc<Target>,
-    sender: SendRequest<Full<Bytes>>,
+    sender: SendRequest<Body>,
 }
 
 impl Target {
@@ -117,6 +127,7 @@ impl Target {
         }
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
         let config = config.with_root_certificates(trusted);
+        let mut anonymous = config.clone().with_no_client_auth();
         let mut config = match (material(user, "client-certificate")?, material(user, "client-key")?) {
             (Some(chain), Some(key)) => {
                 let chain = CertificateDer::pem_slice_iter(&chain).collect::<Result<_, _>>()?;
@@ -125,15 +136,22 @@ impl Target {
             _ => config.with_no_client_auth(),
         };
         config.alpn_protocols = vec![b"h2".to_vec()];
+        anonymous.alpn_protocols = config.alpn_protocols.clone();
         let name = cluster["tls-server-name"].as_str().unwrap_or(host).to_owned();
         Ok(Target {
             host: host.to_owned(),
             port,
             prefix: path.trim_end_matches('/').to_owned(),
             tls: TlsConnector::from(Arc::new(config)),
+            anonymous: TlsConnector::from(Arc::new(anonymous)),
             name: ServerName::try_from(name)?,
             token: user["token"].as_str().map(|token| format!("Bearer {token}")),
         })
+    }
+
+    /// The same server, as whoever has a token.
+    pub fn with_token(&self, token: &str) -> Target {
+        Target { token: Some(format!("Bearer {token}")), tls: self.anonymous.clone(), ..self.clone() }
     }
 
     pub async fn connect(self: &Arc<Self>) -> anyhow::Result<Connection> {
@@ -154,14 +172,41 @@ impl Target {
     }
 }
 
+/// The whole body of an answer.
+pub async fn read(response: Response<Incoming>) -> anyhow::Result<Bytes> {
+    Ok(response.into_body().collect().await?.to_bytes())
+}
+
 impl Connection {
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Another connection to the same server.
+    pub async fn again(&self) -> anyhow::Result<Connection> {
+        self.target.connect().await
+    }
+
     /// Sends a request and returns when the answer begins.
     pub async fn send(&self, request: Request) -> anyhow::Result<Response<Incoming>> {
+        let body = Full::new(request.body.clone()).boxed_unsync();
+        self.send_body(request, body).await
+    }
+
+    /// Sends the head of a request and the beginning of its body, and no more.
+    pub async fn send_slowly(&self, request: Request, begin: Bytes) -> anyhow::Result<Response<Incoming>> {
+        let begun = stream::iter([Ok(Frame::data(begin))]);
+        let body = StreamBody::new(begun.chain(stream::pending())).boxed_unsync();
+        self.send_body(request, body).await
+    }
+
+    async fn send_body(&self, request: Request, body: Body) -> anyhow::Result<Response<Incoming>> {
+        let accept = if request.accept.is_empty() { JSON } else { request.accept };
         let Target { host, port, prefix, token, .. } = &*self.target;
         let mut builder = hyper::Request::builder()
             .method(request.method)
             .uri(format!("https://{host}:{port}{prefix}{}", request.path))
-            .header("accept", JSON)
+            .header("accept", accept)
             .header("user-agent", concat!("load/", env!("CARGO_PKG_VERSION")));
         if let Some(token) = token {
             builder = builder.header("authorization", token);
@@ -171,14 +216,14 @@ impl Connection {
         }
         let mut sender = self.sender.clone();
         sender.ready().await?;
-        Ok(sender.send_request(builder.body(Full::new(request.body))?).await?)
+        Ok(sender.send_request(builder.body(body)?).await?)
     }
 
     /// The whole answer, whatever it is.
     pub async fn call(&self, request: Request) -> anyhow::Result<(StatusCode, Bytes)> {
         let response = self.send(request).await?;
         let status = response.status();
-        Ok((status, response.into_body().collect().await?.to_bytes()))
+        Ok((status, read(response).await?))
     }
 
     /// The body of an answer that is a success.

@@ -6,6 +6,7 @@ mod churn;
 mod clouds;
 mod definitions;
 mod lists;
+mod neighbours;
 mod objects;
 mod planes;
 mod tenants;
@@ -39,6 +40,7 @@ pub const SCENARIOS: &[Scenario] = &[
     // What these two leave behind and find is each other's.
     Scenario { name: "burst", run: |session| burst::run(session).boxed() },
     Scenario { name: "burst-after", run: |session| burst::after(session).boxed() },
+    Scenario { name: "neighbours", run: |session| neighbours::run(session).boxed() },
     Scenario { name: "clouds", run: |session| clouds::run(session).boxed() },
 ];
 
