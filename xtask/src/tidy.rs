@@ -15,7 +15,7 @@ use serde_json::Value;
 
 /// Our crates from the purest to the product, as in ARCHITECTURE.md. A crate may know those before it, not those
 /// after it.
-const ORDER: [&str; 26] = [
+const ORDER: [&str; 27] = [
     "objects",
     "schemas",
     "rules",
@@ -26,6 +26,7 @@ const ORDER: [&str; 26] = [
     "store-postgres",
     "store-etcd",
     "egress",
+    "sandbox",
     "auth",
     "admission",
     "apiserver",

@@ -3,6 +3,7 @@
 pub mod aws;
 pub mod foresight;
 mod grants;
+pub mod providers;
 mod s3_state;
 pub mod terraform;
 

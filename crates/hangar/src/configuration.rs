@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::clouds::aws::AwsOptions;
+use crate::clouds::providers::ProviderOptions;
 use crate::files;
 use crate::keys::KeyOptions;
 use crate::limits::LimitOptions;
@@ -91,6 +92,9 @@ pub struct HostOptions {
     /// Terraform modules that objects of all control planes may name are in this directory [default: none]
     #[arg(long, value_name = "DIR", env = "HANGAR_TERRAFORM_MODULE_DIR")]
     pub terraform_module_dir: Option<PathBuf>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub providers: ProviderOptions,
 }
 
 /// Refuses what is not a range where it is said.
@@ -144,6 +148,7 @@ impl HostOptions {
             aws: self.aws.over(other.aws),
             terraform_plugin_dir: self.terraform_plugin_dir.or(other.terraform_plugin_dir),
             terraform_module_dir: self.terraform_module_dir.or(other.terraform_module_dir),
+            providers: self.providers.over(other.providers),
         }
     }
 
@@ -214,6 +219,7 @@ pub struct Configuration {
     pub encryption: KeyOptions,
     pub limits: LimitOptions,
     pub aws: AwsOptions,
+    pub providers: ProviderOptions,
 }
 
 /// Where to tell what is done, and how much of it.
@@ -272,6 +278,7 @@ impl Configuration {
             terraform_module_dir: host.terraform_module_dir,
             encryption: host.encryption,
             aws: host.aws,
+            providers: host.providers,
         })
     }
 }

@@ -31,6 +31,10 @@ mod up;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
+    // Before anything else: the launcher has one thread.
+    if let Some(ended) = sandbox::run_as_launcher(std::env::args_os()) {
+        return ended;
+    }
     give_memory_back_in_small_pages();
     cli::run(std::env::args_os())
 }

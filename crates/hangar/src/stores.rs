@@ -31,6 +31,14 @@ pub enum Place {
 }
 
 impl Place {
+    /// On this machine.
+    pub fn directory(&self) -> Option<PathBuf> {
+        match self {
+            Place::Embedded(directory) | Place::Dedicated(directory) => Some(directory.clone()),
+            Place::Postgres { .. } | Place::Etcd(_) => None,
+        }
+    }
+
     /// Whether other processes may be using it at the same time.
     pub fn is_shared(&self) -> bool {
         !matches!(self, Place::Embedded(_) | Place::Dedicated(_))

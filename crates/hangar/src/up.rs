@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,20 @@ pub fn run(options: UpOptions) -> anyhow::Result<()> {
     logs::start(&configuration.log_level, configuration.json_logs)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.context("cannot start the runtime")?.block_on(serve(configuration))
+}
+
+/// Where keys, databases and credentials of this server are.
+fn secrets(configuration: &Configuration) -> Vec<PathBuf> {
+    let Configuration { data_dir, kubeconfig, admin_token_file, audit, encryption, .. } = configuration;
+    let named = [
+        Some(data_dir),
+        Some(kubeconfig),
+        admin_token_file.as_ref(),
+        audit.as_ref().map(|audit| &audit.log),
+        encryption.encryption_key_file.as_ref(),
+    ];
+    let stores = configuration.stores.iter().filter_map(|store| store.place.directory());
+    named.into_iter().flatten().cloned().chain(stores).collect()
 }
 
 async fn serve(configuration: Configuration) -> anyhow::Result<()> {
@@ -130,6 +144,8 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
             memory: configuration.data_dir.join("terraform-kinds"),
             hosting: HOSTING.into(),
             key: clouds::key(engine).await?,
+            providers: configuration.providers.clone(),
+            hidden: secrets(&configuration),
         };
         let leases = seats.first().and_then(controlling::Seat::leases);
         // Their processes end before this one does.

@@ -171,6 +171,7 @@ pub async fn serve(
     launch: Launch,
     digest: String,
 ) -> Result<usize, crate::plugin::PluginError> {
+    let launch = Launch { provider: Some(name.to_owned()), ..launch };
     let catalogue = pool.catalogue(&launch, &digest).await?;
     let types = catalogue.resource_types().count();
     let address =
@@ -384,7 +385,12 @@ impl Controller for Providers {
         }
         let outcome = self.ready(&object).await;
         let (mut status, ready, message) = match outcome {
-            Ok(status) => (status, "True", "The kinds of the provider are served".to_owned()),
+            Ok(status) => {
+                let served = "The kinds of the provider are served".to_owned();
+                let reached = |reason| format!("{served}, but it has no network: {reason}");
+                let message = self.pool.isolation().no_network().map_or_else(|| served.clone(), reached);
+                (status, "True", message)
+            }
             Err(message) => (Json::Object(Map::new()), "False", message),
         };
         if ready == "True" {

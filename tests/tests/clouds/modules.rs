@@ -6,7 +6,7 @@ use end_to_end::{ControlPlane, Server, binary, tools_dir};
 use serde_json::{Value, json};
 
 use super::aws::Operator;
-use super::terraform::{hold, with_notes};
+use super::terraform::{hold, shown, with_notes};
 use super::{condition, eventually, exists, good, kubectl, object};
 
 const RESOURCES: &str = "resources.terraform.hangar.dev";
@@ -223,6 +223,7 @@ fn on_a_cluster_that_is_there_already() {
         .arg(&plugins)
         .arg("--terraform-module-dir")
         .arg(&modules)
+        .args(shown(&notes))
         .stderr(Stdio::null())
         .spawn();
     let _operator = Operator(operator.unwrap());

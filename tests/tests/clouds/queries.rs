@@ -151,6 +151,7 @@ fn on_a_cluster_that_is_there_already() {
         .arg("--clouds-only")
         .arg("--terraform-plugin-dir")
         .arg(&plugins)
+        .args(super::terraform::shown(&things))
         .stderr(Stdio::null())
         .spawn();
     let _operator = Operator(operator.unwrap());

@@ -17,6 +17,16 @@ pub fn with_notes() -> (Server, ControlPlane, PathBuf) {
     with_provider(&program, "memo", "note")
 }
 
+/// Makes a directory that a provider in a sandbox writes, whoever it is there, and says so to the server; and shows it what
+/// scripts around programs of ours need.
+pub fn shown(directory: &Path) -> Vec<String> {
+    std::fs::create_dir_all(directory).unwrap();
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let examples = binary().with_file_name("examples");
+    let paths = [format!("{}:rw", directory.display()), "/bin/sh".to_owned(), examples.display().to_string()];
+    paths.into_iter().map(|path| format!("--terraform-provider-path={path}")).collect()
+}
+
 /// The same with any provider that keeps its resources in a directory, and the first word of one of its types.
 pub fn with_provider(program: &Path, name: &str, word: &str) -> (Server, ControlPlane, PathBuf) {
     with_provider_and(program, name, word, |_| Vec::new())
@@ -34,11 +44,10 @@ pub fn with_provider_and(
         std::fs::create_dir(&plugins).unwrap();
         std::fs::copy(program, plugins.join(format!("terraform-provider-{name}"))).unwrap();
         let plugins = ["--terraform-plugin-dir".to_owned(), plugins.display().to_string()];
-        plugins.into_iter().chain(flags(dir)).collect()
+        plugins.into_iter().chain(shown(&dir.join("notes"))).chain(flags(dir)).collect()
     });
     let plane = ControlPlane::create(&server, "team");
     let notes = server.dir().join("notes");
-    std::fs::create_dir(&notes).unwrap();
     let client = server.client_as(plane.credentials());
     let kinds = plane.path(&format!("/apis/{word}.{name}.kubeform.com/v1alpha1"));
     eventually("its kind", || (client.get(&kinds).code == 200).then_some(()));

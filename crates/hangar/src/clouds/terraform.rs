@@ -32,6 +32,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::foresight::OfClouds;
+use super::providers::ProviderOptions;
 use super::{Cloud, s3_state};
 use crate::controlling::{self, Running};
 use crate::stores::InUse;
@@ -54,6 +55,9 @@ pub struct Wanted {
     pub memory: PathBuf,
     pub hosting: String,
     pub key: [u8; 32],
+    pub providers: ProviderOptions,
+    /// What no provider ever sees.
+    pub hidden: Vec<PathBuf>,
 }
 
 /// The backends that states can be kept in.
@@ -75,7 +79,10 @@ pub async fn start(
     define(fleet.client(&wanted.hosting, &identity)).await?;
     // Sockets have short names, and data directories may be deep.
     let sockets = std::env::temp_dir().join(format!("hangar-{}", std::process::id()));
-    let pool = Pool::new(PoolSettings::new(&sockets));
+    let policy = engine.config.egress.clone();
+    let isolation = wanted.providers.isolation(&sockets, wanted.hidden.clone(), policy).await?;
+    let isolation = isolation.with_policies(Arc::new(engines.clone()));
+    let pool = Pool::new(PoolSettings::new(isolation));
     let registry = Arc::new(Registry::remembering(Memory::new(&wanted.memory)));
     let leases = leases.cloned();
     let key = wanted.key;

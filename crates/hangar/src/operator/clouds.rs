@@ -29,6 +29,7 @@ pub async fn start(
     client: &kube::Client,
     aws: &AwsOptions,
     providers: &TerraformOptions,
+    egress: egress::Policy,
     metrics: &Arc<Metrics>,
     allowed: Ranges,
     stop: CancellationToken,
@@ -42,8 +43,9 @@ pub async fn start(
         return Ok(None);
     }
     let key = key(client).await?;
-    let egress = Egress::new(Client::default(), Arc::new(Policy::new(allowed)));
-    let of_terraform = terraform::start(client, providers, &key, egress.clone(), stop.clone()).await?;
+    let policy = Policy::new(allowed);
+    let egress = Egress::new(Client::default(), Arc::new(policy.clone()));
+    let of_terraform = terraform::start(client, providers, &key, egress.clone(), policy, stop.clone()).await?;
     let shared = Shared { metrics: metrics.clone(), ..Shared::of_cluster(key, egress) };
     let of_aws = start_aws(client, aws, &shared, stop).await?;
     let all: Vec<Running> = of_aws.into_iter().chain(of_terraform).collect();

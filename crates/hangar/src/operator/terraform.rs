@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::HOSTING;
+use crate::clouds::providers::ProviderOptions;
 use crate::clouds::terraform::backends;
 use crate::controlling::Running;
 
@@ -34,6 +35,8 @@ pub struct TerraformOptions {
     /// Terraform modules that objects may name are in this directory
     #[arg(long, value_name = "DIRECTORY")]
     pub terraform_module_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub providers: ProviderOptions,
 }
 
 /// Looks after resources of providers until `stop`; none if no directory is named.
@@ -42,13 +45,18 @@ pub async fn start(
     options: &TerraformOptions,
     key: &[u8; 32],
     egress: Egress,
+    policy: egress::Policy,
     stop: CancellationToken,
 ) -> anyhow::Result<Option<Running>> {
     let Some(directory) = &options.terraform_plugin_dir else { return Ok(None) };
     let directory = std::fs::canonicalize(directory)
         .with_context(|| format!("--terraform-plugin-dir {} cannot be used", directory.display()))?;
     let sockets = std::env::temp_dir().join(format!("hangar-{}", std::process::id()));
-    let pool = Pool::new(PoolSettings::new(&sockets));
+    // The credentials of its own that an operator has as files.
+    let hidden = ["KUBECONFIG", "HOME"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let hidden = hidden.chain([PathBuf::from("/var/run/secrets"), PathBuf::from("/run/secrets")]).collect();
+    let isolation = options.providers.isolation(&sockets, hidden, policy).await?;
+    let pool = Pool::new(PoolSettings::new(isolation));
     let registry = Arc::new(Registry::only(options.terraform_types.iter().cloned()));
     manifests::apply(client, &[providers::definition()])
         .await

@@ -85,6 +85,7 @@ pub async fn objects(pool: &Pool, directory: &Path, count: usize) {
     let client = client(&fleet, "a");
     let cloud = directory.join("shelf");
     std::fs::create_dir_all(&cloud).unwrap();
+    std::fs::set_permissions(&cloud, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let provider = json!({"directory": cloud}).to_string();
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "shelf"}, "stringData": {"provider": provider}});
     post(&client, "/api/v1/namespaces/default/secrets", &secret).await;

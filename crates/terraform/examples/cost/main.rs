@@ -11,7 +11,7 @@ mod looks;
 
 use std::path::PathBuf;
 
-use terraform::plugin::{Pool, PoolSettings};
+use terraform::plugin::{Isolation, Pool, PoolSettings, ProviderPath};
 
 // As the product does, and without huge pages.
 #[global_allocator]
@@ -37,15 +37,29 @@ fn shelf() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name("shelf")
 }
 
-#[tokio::main]
-async fn main() {
+fn main() -> std::process::ExitCode {
+    if let Some(ended) = sandbox::run_as_launcher(std::env::args_os()) {
+        return ended;
+    }
+    tokio::runtime::Runtime::new().unwrap().block_on(measure());
+    std::process::ExitCode::SUCCESS
+}
+
+async fn measure() {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let arguments: Vec<usize> = std::env::args().skip(1).map(|text| text.parse().unwrap()).collect();
     let [objects, kinds, tenants] = arguments[..] else { panic!("usage: cost OBJECTS KINDS TENANTS") };
     let directory = std::env::temp_dir().join(format!("cost-{}", std::process::id()));
     let cloud = directory.join("cloud");
     std::fs::create_dir_all(&cloud).unwrap();
-    let pool = Pool::new(PoolSettings::new(directory.join("p")));
+    // Whoever the provider is in its sandbox, it writes the cloud.
+    std::fs::set_permissions(&cloud, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let sandbox = sandbox::Sandbox::probe(sandbox::Launcher::own(), Vec::new()).await;
+    let share = sandbox::Share { path: directory.clone(), writable: true };
+    let isolation =
+        Isolation::new(sandbox.map_err(|error| error.to_string()), directory.join("p"), Default::default());
+    let isolation = isolation.with_paths([ProviderPath { provider: None, share }]);
+    let pool = Pool::new(PoolSettings::new(isolation));
     looks::measure(&pool, &cloud).await;
     fleet::objects(&pool, &directory, objects).await;
     fleet::kinds(&pool, &directory, kinds, tenants).await;

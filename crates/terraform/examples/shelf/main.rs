@@ -10,6 +10,7 @@
 // It talks to its host on standard output; where it cannot go on, it ends, and that is for the host to bear.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
+mod attempts;
 mod beside;
 mod identity;
 mod key;
@@ -112,6 +113,10 @@ impl Shelf {
             Some("die") => std::process::exit(42),
             Some("panic") => panic!("the shelf fell down"),
             Some("fail") => return Reply::Failure(13, "the shelf is out of order".into()),
+            Some("attempts") => {
+                let directory = self.directory.get().cloned().unwrap_or_default();
+                return Reply::Failure(13, attempts::outcomes(&directory));
+            }
             Some("garbage") => return Reply::Message(vec![0xff; 40]),
             Some("huge") => return Reply::Message(vec![0x0a; 100 << 20]),
             _ => {}

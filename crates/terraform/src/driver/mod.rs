@@ -338,7 +338,8 @@ impl Driver for Terraform {
             (config, redactions) = wanted::configuration(block, &json)?;
         }
         redactions.extend(opened.texts());
-        let lease = self.pool.lease(program, &provider.digest, &config).await;
+        let program = program.on_behalf_of(around.control_plane);
+        let lease = self.pool.lease(&program, &provider.digest, &config).await;
         let lease = lease.map_err(|error| {
             // A configuration that is refused is the Secret's fault, which is looked at again when it changes.
             let failure = failures::failure(error, None, false);

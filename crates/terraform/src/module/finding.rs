@@ -93,6 +93,7 @@ impl View<'_> {
             directory: self.directory,
             archives: self.archives,
             caller: &caller,
+            isolation: self.engine.driver().pool().isolation(),
             credentials: Default::default(),
         };
         let tree = loader.load(&definition.module_ref).await?;

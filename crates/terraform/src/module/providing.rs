@@ -246,7 +246,8 @@ impl View<'_> {
         let Some(program) = &served.program else { return Err(no_function(&calling.name).into()) };
         let redacted = |text: String| failures::redacted(text, &secrets.texts());
         let made = async {
-            let lease = self.pool().lease_bare(program, &served.digest).await?;
+            let program = program.on_behalf_of(self.reader.control_plane());
+            let lease = self.pool().lease_bare(&program, &served.digest).await?;
             let made = lease.judge(lease.call_function(&calling.name, &calling.arguments).await)?;
             self.pool().succeeded(&lease);
             Ok(made)
@@ -275,7 +276,8 @@ struct Asking<'a> {
 
 impl Asking<'_> {
     async fn lease(&self) -> Result<(Lease, Calls), Failure> {
-        let lease = self.view.pool().lease(self.program, &self.served.digest, self.config).await;
+        let program = self.program.on_behalf_of(self.view.reader.control_plane());
+        let lease = self.view.pool().lease(&program, &self.served.digest, self.config).await;
         let lease = lease.map_err(|error| failures::failure(error, None, false))?;
         let calls = self.view.engine.calls(&limit(self.served, &lease), plain(&self.asked.provider));
         Ok((lease, calls))

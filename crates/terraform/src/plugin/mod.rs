@@ -1,6 +1,7 @@
 //! Provider plugins as processes: started, asked, watched, and stopped.
 //!
-//! [`Pool`] hands out a [`Provider`] for a program and a configuration; everybody with the same two shares one process.
+//! [`Pool`] hands out a [`Provider`] for a program and a configuration; everybody in a control plane with the same two
+//! shares one process. [`Isolation`] is what the process sees and whom it reaches.
 //! [`Provider`] asks in terms of schemas and values; [`process`] is the life of one process and [`handshake`] and
 //! [`tls`] are how it is met.
 //!
@@ -13,6 +14,7 @@ mod call;
 mod catalogue;
 mod ephemeral;
 mod handshake;
+mod isolation;
 mod journal;
 mod listing;
 mod pool;
@@ -20,13 +22,13 @@ pub(crate) mod process;
 mod provider;
 mod stamp;
 mod tls;
-mod warden;
 
 use std::time::Duration;
 
 pub use answers::{Applied, ImportBy, Imported, Planned, Source, State, Told};
 pub use catalogue::{Catalogue, Function, IdentityAttribute, IdentitySchema, Parameter};
 pub use ephemeral::{Ephemeral, Hold};
+pub use isolation::{Isolation, ProviderPath};
 pub use listing::{Listed, Listing};
 pub use pool::{Lease, Pool, PoolSettings};
 pub use process::Launch;
@@ -67,6 +69,11 @@ impl Default for Limits {
 pub enum PluginError {
     #[error("the program of provider {program} is another than the one that was looked at")]
     Replaced { program: String },
+    #[error(
+        "no provider is started: {reason}; the operator can let providers run without isolation \
+         (--trust-terraform-providers)"
+    )]
+    NoSandbox { reason: String },
     #[error("provider {program} cannot be started: {reason}")]
     NotStarted { program: String, reason: String },
     #[error("provider {program} is not a program for this machine ({machine}); use the build for it")]

@@ -1,4 +1,5 @@
-//! Processes shared by all who want the same program with the same configuration.
+//! Processes shared by all of one control plane who want the same program with the same configuration. A process serves
+//! several control planes only if the operator trusts the provider.
 //!
 //! A process is started when the first one asks, stays while it is used, and is stopped when nobody has used it for a
 //! while. There are never more than a bound; when it is reached, one that nobody uses at the moment makes room. One
@@ -7,7 +8,6 @@
 //! Nothing runs for the pool itself but one task that looks for idle processes, and only while there are processes.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::catalogue::Catalogue;
+use super::isolation::Isolation;
 use super::provider::Provider;
-use super::warden::Warden;
 use super::{Launch, Limits, PluginError};
 use crate::value::Value;
 
@@ -33,29 +33,23 @@ const REMEMBERED: usize = 4_096;
 /// Binaries whose schemas are kept.
 const CATALOGUES: usize = 64;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PoolSettings {
     pub limits: Limits,
     /// Processes at the same time.
     pub most: usize,
     /// A process that was not used for so long is stopped.
     pub idle: Duration,
-    /// Below it each process gets a directory for its sockets. Short, since sockets have short names.
-    pub directory: PathBuf,
+    pub isolation: Isolation,
 }
 
 impl PoolSettings {
-    pub fn new(directory: impl Into<PathBuf>) -> PoolSettings {
-        PoolSettings {
-            limits: Limits::default(),
-            most: 64,
-            idle: Duration::from_secs(300),
-            directory: directory.into(),
-        }
+    pub fn new(isolation: Isolation) -> PoolSettings {
+        PoolSettings { limits: Limits::default(), most: 64, idle: Duration::from_secs(300), isolation }
     }
 }
 
-/// What makes two demands the same: program, environment and configuration.
+/// What makes two demands the same: control plane, program, environment and configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key([u8; 32]);
 
@@ -66,7 +60,6 @@ pub struct Pool {
 
 struct Shared {
     settings: PoolSettings,
-    warden: Arc<Warden>,
     state: Mutex<Running>,
     failures: Cache<Key, Failures>,
     /// By the binary's digest and its arguments.
@@ -81,6 +74,8 @@ struct Running {
 
 struct Slot {
     key: Key,
+    /// The control plane that it is for alone.
+    tenant: Option<String>,
     provider: OnceCell<Arc<Provider>>,
     used: Mutex<Instant>,
 }
@@ -130,7 +125,6 @@ impl Pool {
     pub fn new(settings: PoolSettings) -> Pool {
         let shared = Shared {
             settings,
-            warden: Arc::default(),
             state: Mutex::default(),
             failures: Cache::new(REMEMBERED),
             catalogues: Cache::new(CATALOGUES),
@@ -143,9 +137,8 @@ impl Pool {
         let settings = &self.shared.settings;
         // However many ask at once, one process is started.
         let asked = async {
-            let provider =
-                Provider::start(launch, settings.limits, &settings.directory, None, &self.shared.warden)
-                    .await?;
+            // It is asked what it has, and nothing of a tenant: it needs nobody for that.
+            let provider = Provider::start(launch, settings.limits, &settings.isolation, None, None).await?;
             Ok(provider.catalogue().clone())
         };
         self.shared.catalogues.get_or_insert_async(&said_by(launch, digest), asked).await
@@ -170,8 +163,9 @@ impl Pool {
         let catalogue = self.catalogue(launch, digest).await?;
         // No configuration is encoded as no bytes at all.
         let encoded = config.map(|config| config.to_msgpack(catalogue.provider.ty())).transpose()?;
-        let key = key(launch, digest, &encoded.unwrap_or_default());
-        let slot = self.slot(key, launch)?;
+        let tenant = self.shared.settings.isolation.tenant(launch);
+        let key = key(launch, tenant, digest, &encoded.unwrap_or_default());
+        let slot = self.slot(key, launch, tenant)?;
         let started = slot.provider.get_or_try_init(|| self.start(launch, digest, config)).await.cloned();
         match started {
             Ok(provider) => Ok(Lease { slot, provider, pool: self.clone() }),
@@ -191,8 +185,8 @@ impl Pool {
     ) -> Result<Arc<Provider>, PluginError> {
         let settings = &self.shared.settings;
         let known = self.shared.catalogues.get(&said_by(launch, digest));
-        let provider =
-            Provider::start(launch, settings.limits, &settings.directory, known, &self.shared.warden).await?;
+        let egress = Some(settings.isolation.egress(launch));
+        let provider = Provider::start(launch, settings.limits, &settings.isolation, egress, known).await?;
         if let Some(config) = config {
             provider.configure(config).await?;
         }
@@ -200,7 +194,7 @@ impl Pool {
     }
 
     /// The place for a key, made if need be; with a bound on how many there are.
-    fn slot(&self, key: Key, launch: &Launch) -> Result<Arc<Slot>, PluginError> {
+    fn slot(&self, key: Key, launch: &Launch, tenant: Option<&str>) -> Result<Arc<Slot>, PluginError> {
         let now = Instant::now();
         let mut running = self.shared.state.lock();
         if let Some(slot) = running.slots.get(&key) {
@@ -221,15 +215,22 @@ impl Pool {
             });
         }
         let most = self.shared.settings.most;
-        if running.slots.len() >= most {
+        // One control plane leaves half of them to the others.
+        let share = most.div_ceil(2);
+        let own = |slot: &&Arc<Slot>| tenant.is_some() && slot.tenant.as_deref() == tenant;
+        let is_full = running.slots.len() >= most;
+        let has_its_share = running.slots.values().filter(own).count() >= share;
+        if is_full || has_its_share {
             let unused = running.slots.values().filter(|slot| Arc::strong_count(slot) == 1);
+            let unused = unused.filter(|slot| !has_its_share || own(slot));
             let oldest = unused.min_by_key(|slot| *slot.used.lock()).map(|slot| slot.key);
             match oldest {
                 Some(oldest) => running.slots.remove(&oldest),
-                None => return Err(PluginError::TooMany { most }),
+                None => return Err(PluginError::TooMany { most: if is_full { most } else { share } }),
             };
         }
-        let slot = Arc::new(Slot { key, provider: OnceCell::new(), used: Mutex::new(now) });
+        let tenant = tenant.map(str::to_owned);
+        let slot = Arc::new(Slot { key, tenant, provider: OnceCell::new(), used: Mutex::new(now) });
         running.slots.insert(key, slot.clone());
         if !running.sweeping {
             running.sweeping = true;
@@ -256,6 +257,10 @@ impl Pool {
     /// A process did what it was asked: earlier failures of it no longer count.
     pub fn succeeded(&self, lease: &Lease) {
         self.shared.failures.remove(&lease.slot.key);
+    }
+
+    pub fn isolation(&self) -> &Isolation {
+        &self.shared.settings.isolation
     }
 
     pub fn limits(&self) -> &Limits {
@@ -306,7 +311,7 @@ fn said_by(launch: &Launch, digest: &str) -> String {
     [digest].into_iter().chain(launch.arguments.iter().map(String::as_str)).collect::<Vec<_>>().join("\0")
 }
 
-fn key(launch: &Launch, digest: &str, config: &[u8]) -> Key {
+fn key(launch: &Launch, tenant: Option<&str>, digest: &str, config: &[u8]) -> Key {
     let mut hash = Sha256::new();
     let mut add = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_be_bytes());
@@ -321,7 +326,7 @@ fn key(launch: &Launch, digest: &str, config: &[u8]) -> Key {
         add(name.as_bytes());
         add(value.expose().as_bytes());
     }
-    add(format!("{:?} {:?}", launch.memory, launch.log).as_bytes());
+    add(format!("{:?} {:?} {:?} {tenant:?}", launch.memory, launch.log, launch.provider).as_bytes());
     add(config);
     Key(hash.finalize().into())
 }

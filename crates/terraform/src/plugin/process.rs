@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use auth::Secret;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
-use tokio::net::{TcpStream, UnixStream};
-use tokio::process::{Child, Command};
+use sandbox::{Egress, Inside, Running, Share, Spec, StartError, Trees};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
@@ -19,10 +17,10 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::call::{self, Caller};
 use super::handshake::{Address, COOKIE, Handshake, HandshakeError};
+use super::isolation::Isolation;
 use super::journal::{self, Lines};
 use super::stamp::Stamp;
 use super::tls::Credentials;
-use super::warden::Warden;
 use super::{Limits, PluginError};
 use crate::protocol::messages::Empty;
 use crate::protocol::{Call, Version};
@@ -64,6 +62,10 @@ pub struct Launch {
     pub log: Option<String>,
     /// Of the program, when its content was looked at.
     pub stamp: Option<Stamp>,
+    /// The name of the provider, by which the operator gives it paths and trust.
+    pub provider: Option<String>,
+    /// The control plane that it works for; none for what no tenant has a part in.
+    pub control_plane: Option<String>,
 }
 
 impl Launch {
@@ -75,7 +77,15 @@ impl Launch {
             memory: None,
             log: None,
             stamp: None,
+            provider: None,
+            control_plane: None,
         }
+    }
+
+    /// The same on behalf of a control plane.
+    #[must_use]
+    pub fn on_behalf_of(&self, control_plane: &str) -> Launch {
+        Launch { control_plane: Some(control_plane.to_owned()), ..self.clone() }
     }
 
     /// The program is not the one that was looked at.
@@ -88,45 +98,52 @@ impl Launch {
         self.program.file_name().unwrap_or(self.program.as_os_str()).to_string_lossy().into_owned()
     }
 
-    fn command(&self, directory: &Path, credentials: &Credentials) -> Command {
-        let mut command = match self.memory {
-            None => Command::new(&self.program),
-            Some(bytes) => {
-                // The shell sets the limit for itself and then becomes the program.
-                let mut shell = Command::new("/bin/sh");
-                shell.arg("-c").arg(format!("ulimit -d {} && exec \"$0\" \"$@\"", bytes.div_ceil(1024)));
-                shell.arg(&self.program);
-                shell
-            }
-        };
+    /// All that it is told, and all that it may see and take.
+    fn spec(&self, directory: &Path, credentials: &Credentials, mut shares: Vec<Share>) -> Spec {
+        let mut environment = inherited(&mut shares);
+        let mut set = |name: &str, value: String| environment.insert(name.to_owned(), value);
         // Go collects more often before it runs into the wall.
-        let limit = self.memory.map(|bytes| (bytes / 10 * 9).to_string());
-        command.args(&self.arguments).env_clear();
-        command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-        command.envs(limit.map(|limit| ("GOMEMLIMIT", limit)));
+        self.memory.map(|bytes| set("GOMEMLIMIT", (bytes / 10 * 9).to_string()));
         for name in QUIET {
-            command.env(name, self.log.as_deref().unwrap_or("OFF"));
+            set(name, self.log.clone().unwrap_or_else(|| "OFF".to_owned()));
         }
-        command.envs(self.environment.iter().map(|(name, value)| (name, value.expose())));
-        command
-            .env(COOKIE.0, COOKIE.1)
-            .env("PLUGIN_PROTOCOL_VERSIONS", "5,6")
-            .env("PLUGIN_MIN_PORT", "10000")
-            .env("PLUGIN_MAX_PORT", "25000")
-            .env("PLUGIN_CLIENT_CERT", &credentials.authority_pem)
-            .env("PLUGIN_UNIX_SOCKET_DIR", directory)
-            .env("TMPDIR", directory)
-            .env("HOME", directory);
-        command
-            .current_dir(directory)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // Its children go with it.
-            .process_group(0)
-            .kill_on_drop(true);
-        command
+        for (name, value) in &self.environment {
+            set(name, value.expose().clone());
+        }
+        set(COOKIE.0, COOKIE.1.to_owned());
+        set("PLUGIN_PROTOCOL_VERSIONS", "5,6".to_owned());
+        set("PLUGIN_MIN_PORT", "10000".to_owned());
+        set("PLUGIN_MAX_PORT", "25000".to_owned());
+        set("PLUGIN_CLIENT_CERT", credentials.authority_pem.clone());
+        for name in ["PLUGIN_UNIX_SOCKET_DIR", "TMPDIR", "HOME"] {
+            set(name, directory.display().to_string());
+        }
+        let mut limits = sandbox::Limits::default();
+        limits.memory = self.memory.unwrap_or(limits.memory);
+        Spec {
+            program: self.program.clone(),
+            arguments: self.arguments.clone(),
+            environment: environment.into_iter().collect(),
+            directory: directory.to_owned(),
+            shares,
+            trees: Trees::Libraries,
+            hidden: Vec::new(),
+            network: true,
+            limits,
+        }
     }
+}
+
+/// What it sees of our environment; and the authorities that are named there, with their files.
+pub(crate) fn inherited(shares: &mut Vec<Share>) -> BTreeMap<String, String> {
+    let value = |name: &&str| Some(((*name).to_owned(), std::env::var(name).ok()?));
+    let environment: BTreeMap<String, String> = INHERITED.iter().filter_map(value).collect();
+    let files = environment.get("SSL_CERT_FILE").into_iter().map(String::as_str);
+    let directories = environment.get("SSL_CERT_DIR").into_iter().flat_map(|all| all.split(':'));
+    let paths =
+        files.chain(directories).map(PathBuf::from).filter(|path| path.is_absolute() && path.exists());
+    shares.extend(paths.map(|path| Share { path, writable: false }));
+    environment
 }
 
 /// A running plugin. It ends when this is dropped.
@@ -134,31 +151,42 @@ pub struct Process {
     pub caller: Caller,
     /// Dropping it tells the process's keeper that nobody needs it any more.
     _needed: tokio::sync::oneshot::Sender<()>,
+    /// Of the launcher, which ends with it.
     id: Option<u32>,
 }
 
 impl Process {
-    /// Starts it in a directory of its own below `parent`, and waits until it can be asked.
+    /// Starts it, and waits until it can be asked. Without egress it has no network.
     pub async fn start(
         launch: &Launch,
         limits: Limits,
-        parent: &Path,
-        warden: &Arc<Warden>,
+        isolation: &Isolation,
+        egress: Option<Egress>,
     ) -> Result<Process, PluginError> {
         let program = launch.name();
         let not_started = |reason: String| PluginError::NotStarted { program: program.clone(), reason };
-        let directory = private_directory(parent).map_err(|error| not_started(error.to_string()))?;
+        let sandbox = isolation.sandbox().map_err(|reason| PluginError::NoSandbox { reason })?;
+        std::fs::metadata(&launch.program).map_err(|error| not_started(error.to_string()))?;
+        // In a sandbox it has one of its own.
+        let own = sandbox.parts().is_none().then(|| private_directory(isolation.directory())).transpose();
+        let own = own.map_err(|error| not_started(error.to_string()))?;
+        let directory = own.as_ref().map_or(Path::new(sandbox::TEMPORARY), PrivateDirectory::path).to_owned();
         let credentials = Credentials::generate().map_err(not_started)?;
-        let mut child = match launch.command(&directory.0, &credentials).spawn() {
-            Ok(child) => child,
+        let shares = isolation.shares(launch.provider.as_deref());
+        let has_network = egress.is_some();
+        let started = sandbox.start(launch.spec(&directory, &credentials, shares), egress).await;
+        let mut running = started.map_err(|error| match error {
             // ENOEXEC: the kernel has no idea what this is.
-            Err(error) if error.raw_os_error() == Some(8) => {
-                return Err(PluginError::WrongArchitecture { program, machine: std::env::consts::ARCH });
+            StartError::Program(error) if error.raw_os_error() == Some(8) => {
+                PluginError::WrongArchitecture { program: program.clone(), machine: std::env::consts::ARCH }
             }
-            Err(error) => return Err(not_started(error.to_string())),
-        };
+            error => not_started(error.to_string()),
+        })?;
+        if let Some(reason) = running.no_network.as_deref().filter(|_| has_network) {
+            tracing::warn!(program, reason, "the provider has no network");
+        }
+        let child = &mut running.child;
         let id = child.id();
-        let watched = Watched::new(warden, id);
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(not_started("it has no output".into()));
         };
@@ -184,13 +212,17 @@ impl Process {
                     }
                 };
                 let _ = tokio::time::timeout(FAREWELL, last).await;
-                let status = end(&mut child, id).await;
+                // The launcher, whose child we wait for, ends a moment later.
+                let status = match tokio::time::timeout(FAREWELL, running.child.wait()).await {
+                    Ok(Ok(status)) => status.to_string(),
+                    _ => end(&mut running, id).await,
+                };
                 let said = said.chars().take(300).collect::<String>();
                 let said = if said.is_empty() { said } else { format!(": {said}") };
                 return Err(PluginError::NoHandshake { program, status, said });
             }
             Err(_) => {
-                end(&mut child, id).await;
+                end(&mut running, id).await;
                 return Err(PluginError::SlowHandshake { program, after: limits.start });
             }
         };
@@ -203,7 +235,7 @@ impl Process {
                 }
                 error => PluginError::Handshake { program: program.clone(), reason: error.to_string() },
             })?;
-            let channel = connect(&handshake, credentials, &directory.0, limits).await;
+            let channel = connect(&handshake, credentials, &directory, running.inside.clone(), limits).await;
             let channel =
                 channel.map_err(|reason| PluginError::Connect { program: program.clone(), reason })?;
             Ok((handshake.version, channel))
@@ -211,7 +243,7 @@ impl Process {
         let (version, channel) = match met.await {
             Ok(met) => met,
             Err(error) => {
-                end(&mut child, id).await;
+                end(&mut running, id).await;
                 return Err(error);
             }
         };
@@ -220,15 +252,7 @@ impl Process {
         let (needed, not_needed) = tokio::sync::oneshot::channel();
         let output = tokio::spawn(journal::relay(caller.clone(), program.clone())).abort_handle();
         tracing::info!(program, id, ?version, "provider started");
-        let keeper = Keeper {
-            program,
-            child,
-            id,
-            caller: caller.clone(),
-            output,
-            _directory: directory,
-            _watched: watched,
-        };
+        let keeper = Keeper { program, running, id, caller: caller.clone(), output, _directory: own };
         tokio::spawn(keeper.keep(not_needed, ended));
         Ok(Process { caller, _needed: needed, id })
     }
@@ -249,32 +273,12 @@ impl Process {
 /// Waits for the end of a process, or brings it about.
 struct Keeper {
     program: String,
-    child: Child,
+    running: Running,
     id: Option<u32>,
     caller: Caller,
     /// Passes on what it writes.
     output: AbortHandle,
-    _directory: PrivateDirectory,
-    _watched: Watched,
-}
-
-/// Known to the warden for as long as this lives.
-struct Watched {
-    warden: Arc<Warden>,
-    id: Option<u32>,
-}
-
-impl Watched {
-    fn new(warden: &Arc<Warden>, id: Option<u32>) -> Watched {
-        warden.watch(id);
-        Watched { warden: warden.clone(), id }
-    }
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        self.warden.forget(self.id);
-    }
+    _directory: Option<PrivateDirectory>,
 }
 
 impl Keeper {
@@ -284,7 +288,7 @@ impl Keeper {
         ended: watch::Sender<Option<String>>,
     ) {
         let status = tokio::select! {
-            status = self.child.wait() => {
+            status = self.running.child.wait() => {
                 let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
                 tracing::warn!(program = self.program, id = self.id, status, "provider ended by itself");
                 status
@@ -294,10 +298,10 @@ impl Keeper {
                 // A server that ends only after its last call would wait for this one.
                 self.output.abort();
                 let goodbye = self.caller.unary::<_, Empty>(Call::Shutdown, Empty {}, FAREWELL);
-                let politely = async { goodbye.await.ok(); self.child.wait().await.ok() };
+                let politely = async { goodbye.await.ok(); self.running.child.wait().await.ok() };
                 let status = match tokio::time::timeout(FAREWELL, politely).await {
                     Ok(Some(status)) => status.to_string(),
-                    _ => end(&mut self.child, self.id).await,
+                    _ => end(&mut self.running, self.id).await,
                 };
                 tracing::info!(program = self.program, id = self.id, status, "provider stopped");
                 status
@@ -310,10 +314,10 @@ impl Keeper {
 }
 
 /// Kills it with all its children.
-async fn end(child: &mut Child, id: Option<u32>) -> String {
+async fn end(running: &mut Running, id: Option<u32>) -> String {
     kill_group(id);
-    let _ = child.start_kill();
-    child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string())
+    let _ = running.child.start_kill();
+    running.child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string())
 }
 
 pub(crate) fn kill_group(id: Option<u32>) {
@@ -360,6 +364,7 @@ async fn connect(
     handshake: &Handshake,
     credentials: Credentials,
     directory: &Path,
+    inside: Arc<Inside>,
     limits: Limits,
 ) -> Result<Channel, String> {
     let private = matches!(&handshake.address, Address::Unix(path) if path.starts_with(directory));
@@ -370,8 +375,8 @@ async fn connect(
     };
     let address = handshake.address.clone();
     let connector = tower::service_fn(move |_: http::Uri| {
-        let (address, tls) = (address.clone(), tls.clone());
-        async move { open(&address, tls).await.map(TokioIo::new) }
+        let (address, tls, inside) = (address.clone(), tls.clone(), inside.clone());
+        async move { open(&inside, &address, tls).await.map(TokioIo::new) }
     });
     let endpoint = Endpoint::from_static("http://localhost")
         .connect_timeout(limits.start)
@@ -385,11 +390,15 @@ async fn connect(
 trait Stream: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
 impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Stream for S {}
 
-async fn open(address: &Address, tls: Option<Arc<rustls::ClientConfig>>) -> std::io::Result<Box<dyn Stream>> {
+async fn open(
+    inside: &Inside,
+    address: &Address,
+    tls: Option<Arc<rustls::ClientConfig>>,
+) -> std::io::Result<Box<dyn Stream>> {
     let stream: Box<dyn Stream> = match address {
-        Address::Unix(path) => Box::new(UnixStream::connect(path).await?),
+        Address::Unix(path) => Box::new(inside.connect_unix(path).await?),
         Address::Tcp(socket) => {
-            let stream = TcpStream::connect(socket).await?;
+            let stream = inside.connect_tcp(*socket).await?;
             stream.set_nodelay(true)?;
             Box::new(stream)
         }

@@ -8,8 +8,8 @@ use prost::bytes::Bytes;
 use super::answers::{Applied, ImportBy, Imported, Planned, Source, State, Told, unless_deferred};
 use super::call::Caller;
 use super::catalogue::Catalogue;
+use super::isolation::Isolation;
 use super::process::Process;
-use super::warden::Warden;
 use super::{Launch, Limits, PluginError};
 use crate::diagnostic::{Diagnostics, Path};
 use crate::protocol::messages::{self as wire, ClientCapabilities, DynamicValue, Empty, IdentityData};
@@ -38,14 +38,14 @@ impl Provider {
     pub async fn start(
         launch: &Launch,
         limits: Limits,
-        directory: &std::path::Path,
+        isolation: &Isolation,
+        egress: Option<sandbox::Egress>,
         known: Option<Arc<Catalogue>>,
-        warden: &Arc<Warden>,
     ) -> Result<Provider, PluginError> {
         if launch.is_replaced() {
             return Err(PluginError::Replaced { program: launch.name() });
         }
-        let process = Process::start(launch, limits, directory, warden).await?;
+        let process = Process::start(launch, limits, isolation, egress).await?;
         let catalogue = match known {
             // Most providers set themselves up when they are asked for their schema, so they have to be.
             Some(known) if known.capabilities.get_provider_schema_optional => known,

@@ -65,7 +65,8 @@ pub(super) async fn ask(
     let config = config(&schema.block, object)?;
     let json = driver.configuration(reader, object, &served).await?;
     let (configuration, redactions) = wanted::configuration(&served.catalogue.provider.block, &json)?;
-    let lease = driver.pool().lease(program, &served.digest, &configuration).await.map_err(|error| {
+    let program = program.on_behalf_of(control_plane);
+    let lease = driver.pool().lease(&program, &served.digest, &configuration).await.map_err(|error| {
         // A configuration that is refused is the Secret's fault, which is looked at again when it changes.
         let failure = failures::failure(error, None, false);
         failures::redact(failure, &redactions).at("spec.providerRef")

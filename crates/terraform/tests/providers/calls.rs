@@ -108,7 +108,7 @@ async fn called_modules_and_data() {
 async fn providers_of_a_module() {
     let plane = Plane::new().await;
     plane.provider_secret().await;
-    let west = tempfile::TempDir::new().unwrap();
+    let west = plane.world.part("west");
     let root = r#"
         variable "west" {}
         variable "word" {
@@ -138,7 +138,7 @@ async fn providers_of_a_module() {
     files(&plane, json!({"main.tf": root, "thing--main.tf": thing})).await;
     plane.secret("words", "input", json!({"word": "wrong"})).await;
     let mut object = of_config_map();
-    object["spec"]["resource"] = json!({"input": {"west": west.path()}});
+    object["spec"]["resource"] = json!({"input": {"west": west}});
     object["spec"]["secretRef"] = json!({"name": "words"});
     plane.create(MODULES, object).await;
     // Credentials that the module itself makes up are its own to mend.
@@ -150,11 +150,11 @@ async fn providers_of_a_module() {
         let all = std::fs::read_dir(directory).unwrap().flatten();
         all.filter(|one| one.path().extension().is_some_and(|end| end == "json")).count()
     };
-    assert_eq!((there(west.path()), &object["spec"]["resource"]["output"]["west"]), (1, &json!(1)));
+    assert_eq!((there(&west), &object["spec"]["resource"]["output"]["west"]), (1, &json!(1)));
     assert!(!object.to_string().contains("hunter22"));
     plane.delete(MODULES, "shop").await;
     plane.gone(MODULES, "shop").await;
-    assert_eq!((there(west.path()), plane.world.things().len()), (0, 0));
+    assert_eq!((there(&west), plane.world.things().len()), (0, 0));
 }
 
 #[tokio::test]

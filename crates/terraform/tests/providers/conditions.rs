@@ -22,6 +22,7 @@ fn impatient() -> World {
         // Enough for 100 MB, and for a provider that starts on a loaded machine.
         let look = Duration::from_secs(12);
         settings.limits = Limits { look, change: look, answer_bytes: 64 << 20, ..settings.limits };
+        scripts(settings);
     })
 }
 
@@ -48,8 +49,8 @@ const FAULTS: [(&str, &str); 11] = [
 async fn at_a_creation(fault: &str, says: &str) {
     let plane = Plane::of(impatient(), "shelf", Launch::new(shelf_program())).await;
     plane.provider_secret().await;
-    let elsewhere = TempDir::new().unwrap();
-    plane.secret("elsewhere", "provider", json!({"directory": elsewhere.path()})).await;
+    let elsewhere = plane.world.part("elsewhere");
+    plane.secret("elsewhere", "provider", json!({"directory": elsewhere})).await;
     plane.world.fault(fault);
     plane.thing("sick", json!({"resource": {"name": "sick"}})).await;
     let sick = plane.failed(THINGS, "sick", says).await;

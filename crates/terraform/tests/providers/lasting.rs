@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tempfile::TempDir;
 
 use super::plane::*;
 
@@ -37,8 +36,8 @@ const MANY: usize = 140;
 async fn creations_that_hang_keep_nobody_else_waiting() {
     let plane = Plane::new().await;
     plane.provider_secret().await;
-    let elsewhere = TempDir::new().unwrap();
-    plane.secret("elsewhere", "provider", json!({"directory": elsewhere.path()})).await;
+    let elsewhere = plane.world.part("elsewhere");
+    plane.secret("elsewhere", "provider", json!({"directory": elsewhere})).await;
     plane.world.fault("ApplyResourceChange: hang");
     for number in 0..MANY {
         plane.thing(&format!("sick-{number}"), json!({"resource": {"name": "sick"}})).await;

@@ -25,6 +25,7 @@ mod postgres;
 mod pyvider;
 mod queries;
 mod repositories;
+mod sandboxes;
 mod saying;
 mod shelf;
 mod ssh;

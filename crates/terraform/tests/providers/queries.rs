@@ -6,7 +6,6 @@ use auth::Secret;
 use futures::StreamExt as _;
 use provision::Pace;
 use serde_json::{Value as Json, json};
-use tempfile::TempDir;
 use terraform::plugin::{Launch, Lease, Limits, Listing, PluginError, Told};
 use terraform::shape;
 
@@ -309,7 +308,7 @@ async fn what_can_be_wrong_with_a_query() {
 /// What is wrong with fields is found all the same where the provider came later.
 #[tokio::test]
 async fn a_query_before_its_provider() {
-    let plane = Plane::bare().await;
+    let plane = Plane::bare_in(World::with(scripts)).await;
     plane.provider_secret().await;
     let provider = |name: &str| {
         let directory = plane.world.cloud.path();
@@ -354,8 +353,8 @@ fn is_true(object: Option<&Json>, kind: &str) -> bool {
 /// Told on the query, and beside it others are served; nothing of what the provider is configured with is told.
 async fn told(fault: &str, says: &str) {
     let plane = plane_in(impatient()).await;
-    let elsewhere = TempDir::new().unwrap();
-    plane.secret("elsewhere", "provider", json!({"directory": elsewhere.path()})).await;
+    let elsewhere = plane.world.part("elsewhere");
+    plane.secret("elsewhere", "provider", json!({"directory": elsewhere})).await;
     plane.world.fault(fault);
     plane.create(QUERIES, query("sick", json!({}))).await;
     let sick = plane.failed(QUERIES, "sick", says).await;
@@ -404,8 +403,8 @@ const MANY: usize = 140;
 #[tokio::test(flavor = "multi_thread")]
 async fn queries_that_hang_keep_nobody_else_waiting() {
     let plane = plane_in(World::new()).await;
-    let elsewhere = TempDir::new().unwrap();
-    plane.secret("elsewhere", "provider", json!({"directory": elsewhere.path()})).await;
+    let elsewhere = plane.world.part("elsewhere");
+    plane.secret("elsewhere", "provider", json!({"directory": elsewhere})).await;
     plane.world.fault("ListResource: hang");
     for number in 0..MANY {
         plane.create(QUERIES, query(&format!("sick-{number}"), json!({}))).await;

@@ -112,9 +112,8 @@ async fn one_process_for_the_same_configuration() {
     let world = World::new();
     let (first, second) = tokio::join!(world.lease(), world.lease());
     assert_eq!(first.process_id(), second.process_id());
-    let other = tempfile::TempDir::new().unwrap();
-    let config =
-        Value::Fields([("directory".to_owned(), Value::string(other.path().to_str().unwrap()))].into());
+    let other = world.part("other");
+    let config = Value::Fields([("directory".to_owned(), Value::string(other.to_str().unwrap()))].into());
     let third = world.pool.lease(&Launch::new(shelf_program()), DIGEST, &config).await.unwrap();
     assert_ne!(first.process_id(), third.process_id());
     assert_eq!(world.pool.running(), 2);
@@ -143,7 +142,7 @@ async fn idle_ones_stop_and_come_back() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let process = std::path::PathBuf::from(format!("/proc/{}/exe", first.unwrap()));
-    while process.read_link().is_ok_and(|program| program.ends_with("shelf")) {
+    while process.read_link().is_ok_and(|program| program.ends_with("launcher")) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_ne!(world.lease().await.process_id(), first);
@@ -152,9 +151,8 @@ async fn idle_ones_stop_and_come_back() {
 #[tokio::test]
 async fn never_more_than_the_bound() {
     let world = World::with(|settings| settings.most = 1);
-    let other = tempfile::TempDir::new().unwrap();
-    let other =
-        Value::Fields([("directory".to_owned(), Value::string(other.path().to_str().unwrap()))].into());
+    let other = world.part("other");
+    let other = Value::Fields([("directory".to_owned(), Value::string(other.to_str().unwrap()))].into());
     let launch = Launch::new(shelf_program());
     let lease = world.lease().await;
     let refused = world.pool.lease(&launch, DIGEST, &other).await.err().unwrap();

@@ -1,11 +1,16 @@
 //! Where the programs are, and a pool to run them in.
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use sandbox::{Launcher, Sandbox, Share};
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
-use terraform::plugin::{Launch, Lease, Limits, Planned, PluginError, Pool, PoolSettings, State};
+use terraform::plugin::{
+    Isolation, Launch, Lease, Limits, Planned, PluginError, Pool, PoolSettings, ProviderPath, State,
+};
 use terraform::schema::Schema;
 use terraform::value::Value;
 use terraform::{change, shape};
@@ -18,12 +23,65 @@ pub fn shelf_program() -> PathBuf {
     built
 }
 
+/// Sandboxes of this machine, tried once.
+pub fn sandbox() -> Sandbox {
+    static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
+    let probe = || {
+        let launcher = Launcher::program(shelf_program().with_file_name("launcher"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let probed = runtime.block_on(Sandbox::probe(launcher.clone(), Vec::new()));
+        probed.unwrap_or_else(|error| {
+            eprintln!("without sandboxes: {error}");
+            Sandbox::none(launcher)
+        })
+    };
+    // Tests have runtimes of their own.
+    let tried = || std::thread::spawn(probe).join().unwrap();
+    SANDBOX.get_or_init(tried).clone()
+}
+
+/// What providers of tests may reach.
+pub fn loopback() -> egress::Policy {
+    egress::Policy::new("127.0.0.0/8,::1".parse().unwrap())
+}
+
+/// What a provider writes, whoever it is in its sandbox.
+pub fn open_to_all(directory: &Path) {
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o777)).unwrap();
+}
+
+fn shared(path: &Path, writable: bool) -> ProviderPath {
+    ProviderPath { provider: None, share: Share { path: path.to_owned(), writable } }
+}
+
+/// For providers that are scripts around the shelf.
+pub fn scripts(settings: &mut PoolSettings) {
+    let paths = [shared(Path::new("/bin/sh"), false), shared(shelf_program().parent().unwrap(), false)];
+    settings.isolation = settings.isolation.clone().with_paths(paths);
+}
+
 /// A pool, and a directory that is the cloud.
 pub struct World {
     pub pool: Pool,
     pub cloud: TempDir,
     settings: PoolSettings,
     _sockets: TempDir,
+}
+
+/// Where providers of tests that are no single file have their parts.
+fn tools() -> Vec<ProviderPath> {
+    let tools = shelf_program().parent().unwrap().parent().unwrap().parent().unwrap().join("test-tools");
+    let interpreter = std::fs::canonicalize(tools.join("provider-venv/bin/python")).ok();
+    let python = interpreter.as_deref().and_then(|python| python.parent()?.parent()).map(Path::to_path_buf);
+    let frameworks = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/frameworks"));
+    // A Python of the system is among its libraries.
+    let python = python.filter(|path| path != Path::new("/usr")).or_else(|| interpreter.clone());
+    let all = [Some(tools), Some(frameworks), python].into_iter().flatten();
+    // Scripts name their interpreter by the path that it really has.
+    let all = all.flat_map(|path| [std::fs::canonicalize(&path).ok(), Some(path)]).flatten();
+    let mut all: Vec<_> = all.filter(|path| path.exists()).map(|path| shared(&path, false)).collect();
+    all.dedup();
+    all
 }
 
 pub const DIGEST: &str = "test";
@@ -35,11 +93,23 @@ impl World {
 
     pub fn with(change: impl FnOnce(&mut PoolSettings)) -> World {
         let sockets = TempDir::with_prefix("tf").unwrap();
-        let mut settings = PoolSettings::new(sockets.path());
+        let cloud = TempDir::new().unwrap();
+        open_to_all(cloud.path());
+        let paths = std::iter::once(shared(cloud.path(), true)).chain(tools());
+        let isolation = Isolation::new(Ok(sandbox()), sockets.path(), loopback()).with_paths(paths);
+        let mut settings = PoolSettings::new(isolation);
         settings.limits = Limits { start: Duration::from_secs(20), ..Limits::default() };
         change(&mut settings);
         let pool = Pool::new(settings.clone());
-        World { pool, cloud: TempDir::new().unwrap(), settings, _sockets: sockets }
+        World { pool, cloud, settings, _sockets: sockets }
+    }
+
+    /// A part of the cloud.
+    pub fn part(&self, name: &str) -> PathBuf {
+        let part = self.cloud.path().join(name);
+        std::fs::create_dir_all(&part).unwrap();
+        open_to_all(&part);
+        part
     }
 
     /// Another pool, as a new process of ours would have it.

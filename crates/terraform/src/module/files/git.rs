@@ -3,32 +3,30 @@
 //! What git is told comes from users. It sees nothing of our environment but proxies and authorities, no configuration and
 //! no credentials but those of the Secret that is named, and has its time and its room.
 
-use std::path::Path;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use auth::Secret;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use objects::Value as Json;
+use sandbox::{Share, Spec, StartError, Trees};
 use tokio::io::AsyncReadExt as _;
-use tokio::process::Command;
 
 use super::{Held, archive, inside};
 use crate::driver::failures;
-use crate::plugin::process::{INHERITED, PrivateDirectory, kill_group, private_directory};
+use crate::plugin::Isolation;
+use crate::plugin::process::{PrivateDirectory, inherited, kill_group, private_directory};
 use crate::web;
 
 /// For each call of git.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// What git may write into one file, in the shell's units of 512 bytes; a pack is one file.
-const LARGEST_FILE: u64 = (256 << 20) / 512;
+/// What git may write into one file; a pack is one file.
+const LARGEST_FILE: u64 = 256 << 20;
 /// What a version of a repository may come to.
 const LARGEST: u64 = 64 << 20;
 /// Of what git complains of.
 const LONGEST_REASON: usize = 400;
-/// What a shell says that does not find a program.
-const NOT_FOUND: i32 = 127;
 
 /// Where a repository is, and which version of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,6 +153,7 @@ pub async fn fetch(
     repository: &Repository,
     credentials: &Credentials,
     directory: Option<&Path>,
+    outside: &Outside<'_>,
 ) -> Result<Held, String> {
     let (url, scheme) = repository.address(directory)?;
     let reference = repository.reference.as_deref().unwrap_or("HEAD");
@@ -163,7 +162,8 @@ pub async fn fetch(
     }
     let scratch = private_directory(&std::env::temp_dir());
     let scratch = scratch.map_err(|error| format!("there is no room for the repository: {error}"))?;
-    let git = Git { scratch, scheme, credentials };
+    let modules = directory.filter(|_| scheme == "file");
+    let git = Git { scratch, scheme, credentials, modules, outside };
     git.prepare().map_err(|error| format!("there is no room for the repository: {error}"))?;
     git.run(&["init", "--quiet", "--bare", "."]).await?;
     let options = ["fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-gc"];
@@ -192,10 +192,25 @@ pub async fn fetch(
     archive::of_tar(&git.run(&["archive", "--format=tar", "FETCH_HEAD"]).await?)
 }
 
+/// How git is run, and on whose behalf.
+pub struct Outside<'a> {
+    pub isolation: &'a Isolation,
+    pub control_plane: &'a str,
+}
+
 struct Git<'a> {
     scratch: PrivateDirectory,
     scheme: &'static str,
     credentials: &'a Credentials,
+    /// The directory of modules, where the repository is in it.
+    modules: Option<&'a Path>,
+    outside: &'a Outside<'a>,
+}
+
+/// Where git is, by the search path of the server.
+fn program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join("git")).find(|program| program.is_file())
 }
 
 impl Git<'_> {
@@ -211,20 +226,25 @@ impl Git<'_> {
         if let Some(key) = &self.credentials.key {
             file("key", &format!("{}\n", key.expose().trim_end()))?;
         }
-        file("known_hosts", self.credentials.known_hosts.as_deref().unwrap_or_default())
+        file("known_hosts", self.credentials.known_hosts.as_deref().unwrap_or_default())?;
+        // The modules are the operator's, whoever git is; what git starts itself sees only this file.
+        file(".gitconfig", "[safe]\n\tdirectory = *\n")?;
+        // In a sandbox of a server that is root, git is another user.
+        let owner = self.outside.isolation.sandbox().ok().and_then(|sandbox| sandbox.owner());
+        let Some((user, group)) = owner else { return Ok(()) };
+        let own = |path: &Path| std::os::unix::fs::chown(path, Some(user), Some(group));
+        for entry in std::fs::read_dir(self.scratch.path())? {
+            own(&entry?.path())?;
+        }
+        own(self.scratch.path())
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    fn spec(&self, program: PathBuf, arguments: &[&str]) -> Spec {
         let directory = self.scratch.path();
-        // The shell sets the limit for itself and then becomes git.
-        let mut command = Command::new("/bin/sh");
-        command
-            .arg("-c")
-            .arg(format!("ulimit -f {LARGEST_FILE} && exec \"$0\" \"$@\""))
-            .arg("git")
-            .args(arguments);
-        command.env_clear();
-        command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        let mut shares = vec![Share { path: directory.to_owned(), writable: true }];
+        let modules = self.modules.map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+        shares.extend(modules.map(|path| Share { path, writable: false }));
+        let mut environment = inherited(&mut shares);
         let at = |name: &str| directory.join(name).display().to_string();
         let ssh = format!(
             "ssh -F /dev/null -o BatchMode=yes -o IdentitiesOnly=yes -o StrictHostKeyChecking=yes \
@@ -240,29 +260,44 @@ impl Git<'_> {
         let redirects = if header.is_some() { "false" } else { "initial" };
         let mut settings = vec![("core.hooksPath", "/dev/null"), ("http.followRedirects", redirects)];
         settings.extend(header.as_deref().map(|header| ("http.extraHeader", header)));
-        command.env("GIT_CONFIG_COUNT", settings.len().to_string());
+        let mut set = |name: &str, value: &str| environment.insert(name.to_owned(), value.to_owned());
+        set("GIT_CONFIG_COUNT", &settings.len().to_string());
         for (at, (name, value)) in settings.into_iter().enumerate() {
-            command.env(format!("GIT_CONFIG_KEY_{at}"), name).env(format!("GIT_CONFIG_VALUE_{at}"), value);
+            set(&format!("GIT_CONFIG_KEY_{at}"), name);
+            set(&format!("GIT_CONFIG_VALUE_{at}"), value);
         }
-        command
-            .env("GIT_CONFIG_NOSYSTEM", "1")
-            .env("GIT_TERMINAL_PROMPT", "0")
-            .env("GIT_ALLOW_PROTOCOL", self.scheme)
-            .env("GIT_SSH_COMMAND", ssh)
-            .env("HOME", directory)
-            .current_dir(directory)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true);
-        command
+        set("GIT_CONFIG_NOSYSTEM", "1");
+        set("GIT_TERMINAL_PROMPT", "0");
+        set("GIT_ALLOW_PROTOCOL", self.scheme);
+        set("GIT_SSH_COMMAND", &ssh);
+        set("HOME", &directory.display().to_string());
+        Spec {
+            program,
+            arguments: arguments.iter().map(|one| (*one).to_owned()).collect(),
+            environment: environment.into_iter().collect(),
+            directory: directory.to_owned(),
+            shares,
+            trees: Trees::System,
+            hidden: Vec::new(),
+            network: true,
+            limits: sandbox::Limits { file_size: LARGEST_FILE, ..Default::default() },
+        }
     }
 
     /// What a call of git writes, or why it came to nothing.
     async fn run(&self, arguments: &[&str]) -> Result<Vec<u8>, String> {
-        let mut child =
-            self.command(arguments).spawn().map_err(|error| format!("git cannot be run: {error}"))?;
+        let missing =
+            "this server has no git; put the module into the directory of modules, or name an archive of it";
+        let program = program().ok_or(missing)?;
+        let sandbox = self.outside.isolation.sandbox()?;
+        let egress = self.outside.isolation.egress_of(self.outside.control_plane);
+        let egress = Some(egress).filter(|_| self.scheme != "file");
+        let started = sandbox.start(self.spec(program, arguments), egress).await;
+        let mut running = started.map_err(|error| match error {
+            StartError::Program(error) => format!("git cannot be run: {error}"),
+            StartError::Sandbox(error) => format!("git cannot be run: {error}"),
+        })?;
+        let child = &mut running.child;
         let id = child.id();
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let (mut written, mut said) = (Vec::new(), Vec::new());
@@ -295,10 +330,6 @@ impl Git<'_> {
         }
         if status.success() {
             return Ok(written);
-        }
-        if status.code() == Some(NOT_FOUND) {
-            let instead = "put the module into the directory of modules, or name an archive of it";
-            return Err(format!("this server has no git; {instead}"));
         }
         let said = self.credentials.redact(String::from_utf8_lossy(&said).into_owned());
         let said: String =

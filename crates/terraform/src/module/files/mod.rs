@@ -26,6 +26,7 @@ use super::config::Module;
 use super::pass::Stop;
 use super::problem::{File, Problem};
 use super::tree::Tree;
+use crate::plugin::Isolation;
 use crate::web;
 use git::{Credentials, Repository};
 use source::{Source, is_sha256, walked};
@@ -158,6 +159,7 @@ pub struct Loader<'a> {
     /// Modules that the operator allows.
     pub directory: Option<&'a Path>,
     pub archives: &'a Archives,
+use crate::plugin::Isolation;
     /// Whose modules these are.
     pub caller: &'a Caller,
     /// What the module itself is fetched with, and from which machine: what it calls there is fetched with the same.
@@ -322,7 +324,8 @@ impl Loader<'_> {
         if let Some(fetched) = repositories.get(&key).filter(fresh) {
             return Ok((From::Held(fetched.held), within));
         }
-        let held = git::fetch(repository, credentials, self.directory).await;
+        let outside = git::Outside { isolation: self.isolation, control_plane: self.reader.control_plane() };
+        let held = git::fetch(repository, credentials, self.directory, &outside).await;
         let held = Arc::new(held.map_err(|why| wrong(format!("{}: {why}", repository.url)))?);
         repositories.insert(key, Fetched { held: held.clone(), at: Instant::now() });
         Ok((From::Held(held), within))
