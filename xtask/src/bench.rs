@@ -8,6 +8,7 @@ mod burst;
 mod clouds;
 mod database;
 mod machine;
+mod neighbours;
 mod page;
 mod remote;
 mod terraform;
@@ -196,6 +197,11 @@ fn measure(args: &Args, build: &Build, store: Store) -> anyhow::Result<()> {
     }
 
     let database = Database::start(store);
+    let scale = if args.quick { neighbours::QUICK_SCALE } else { 1 };
+    results.add(&neighbours::measure(&hangar, &build.load, &database, scale, scratch.path())?)?;
+    drop(database);
+
+    let database = Database::start(store);
     let mut compaction = Command::new(build.programs.join("examples/compaction"));
     compaction.arg(database.url().unwrap_or_else(|| scratch.path().join("compaction").display().to_string()));
     results.add(&output_of(compaction.arg(amounts.compaction_seconds.to_string()))?)?;
@@ -220,6 +226,7 @@ fn measure(args: &Args, build: &Build, store: Store) -> anyhow::Result<()> {
     let quick = if args.quick { " --quick" } else { "" };
     let command = format!("cargo xtask bench{quick}{}", store.option());
     let page = page::write(&results, &command, tenants, existing)
+        + &neighbours::section(&results)
         + &burst::section(&results)
         + &clouds::section(&results)
         + &terraform::section(&results);
