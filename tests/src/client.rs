@@ -187,6 +187,12 @@ impl Client {
         Ok(Answer { code: head.status.as_u16(), headers: head.headers, body })
     }
 
+    /// Asks, and reads nothing of the body of the answer, which is open for as long as the body is kept.
+    pub fn hold(&self, path: &str) -> Result<(u16, Body), ureq::Error> {
+        let response = self.agent.run(self.request("GET", path, None, b""))?;
+        Ok((response.status().as_u16(), response.into_body()))
+    }
+
     /// Watches; the answer must be a stream.
     pub fn watch(&self, path: &str) -> Watch {
         self.try_watch(path).unwrap_or_else(|why| panic!("GET {path}: {why}"))

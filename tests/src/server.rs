@@ -30,6 +30,8 @@ pub struct Server {
     forgiven: Vec<&'static str>,
     /// Seconds for which it serves on after being asked to end.
     delay: u64,
+    /// Bytes that the process may use, if that is limited.
+    memory: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,7 +65,16 @@ impl Server {
         Server::up(engine, |_| flags)
     }
 
+    /// One that the system gives no more memory than this.
+    pub fn start_with_memory(bytes: u64) -> Server {
+        Server::limited(Engine::of_this_test(), |_| Vec::new(), Some(bytes))
+    }
+
     fn up(engine: Engine, flags: impl FnOnce(&Path) -> Vec<String>) -> Server {
+        Server::limited(engine, flags, None)
+    }
+
+    fn limited(engine: Engine, flags: impl FnOnce(&Path) -> Vec<String>, memory: Option<u64>) -> Server {
         let dir = tempfile::tempdir().unwrap();
         let database = Database::start(engine).map(Arc::new);
         let flags = flags(dir.path());
@@ -76,6 +87,7 @@ impl Server {
             database,
             forgiven: Vec::new(),
             delay: 0,
+            memory,
         };
         server.launch();
         server
@@ -101,8 +113,17 @@ impl Server {
         std::fs::copy(self.kubeconfig(), dir.path().join("kubeconfig")).unwrap();
         let address = SocketAddr::new(ANY_PORT.ip(), databases::free_port());
         let (flags, database) = (self.flags.clone(), self.database.clone());
-        let mut server =
-            Server { dir, process: None, address, role, flags, database, forgiven: Vec::new(), delay: 0 };
+        let mut server = Server {
+            dir,
+            process: None,
+            address,
+            role,
+            flags,
+            database,
+            forgiven: Vec::new(),
+            delay: 0,
+            memory: None,
+        };
         server.launch();
         server
     }
@@ -158,7 +179,14 @@ impl Server {
 
     fn command(&self) -> Command {
         let log = File::options().create(true).append(true).open(self.log_file()).unwrap();
-        let mut command = Command::new(binary());
+        let mut command = match self.memory {
+            Some(bytes) => {
+                let mut limited = Command::new("prlimit");
+                limited.arg(format!("--data={bytes}")).arg(binary());
+                limited
+            }
+            None => Command::new(binary()),
+        };
         match self.role {
             Role::Up => command.arg("up").arg("--kubeconfig").arg(self.kubeconfig()),
             Role::Serve => command.arg("serve"),
