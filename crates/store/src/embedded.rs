@@ -20,6 +20,7 @@ mod log;
 mod loss;
 mod past;
 mod readers;
+mod repair;
 mod reserve;
 mod schema;
 mod snapshot;
@@ -47,6 +48,7 @@ use trouble::Trouble;
 pub use check::{Finding, MAX_FINDINGS, Report, check};
 pub(crate) use fault::store_error;
 pub use loss::accept_loss;
+pub use repair::repair;
 pub(crate) use schema::corrupt_or_unreadable;
 pub(crate) use snapshot::row_limit;
 

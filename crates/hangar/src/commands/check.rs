@@ -18,6 +18,9 @@ pub struct Check {
     /// clients list again
     #[arg(long)]
     accept_loss: bool,
+    /// make damaged databases anew with everything in them that can be read; the old file is kept beside the new one
+    #[arg(long)]
+    repair: bool,
     /// output format: json, or one line for each finding
     #[arg(short, long, value_name = "FORMAT", default_value = "")]
     output: String,
@@ -42,6 +45,9 @@ pub fn run(check: Check) -> anyhow::Result<()> {
     for store in &stores {
         let shown = store.strip_prefix(&directory).unwrap_or(store);
         let accepted = if check.accept_loss { embedded::accept_loss(store)? } else { 0 };
+        if check.repair {
+            repair(store, shown)?;
+        }
         // One that cannot be opened is a finding, and the others are looked at.
         let report = embedded::check(store).map_err(|error| error.to_string());
         findings += report.as_ref().map_or(1, |report| report.findings.len());
@@ -61,6 +67,20 @@ pub fn run(check: Check) -> anyhow::Result<()> {
         1 => bail!("1 finding: see docs/integrity.md"),
         _ => bail!("{findings} findings: see docs/integrity.md"),
     }
+}
+
+/// Makes a database anew if there is something to repair.
+fn repair(store: &Path, shown: &Path) -> anyhow::Result<()> {
+    if embedded::check(store)?.findings.is_empty() {
+        return Ok(());
+    }
+    let (report, kept) = embedded::repair(store)?;
+    let shown = shown.display();
+    for finding in &report.findings {
+        eprintln!("{shown}: left out: {finding}");
+    }
+    eprintln!("{shown}: made anew; the damaged database is {}", kept.display());
+    Ok(())
 }
 
 /// Stores lie at most so deep: `processes/NAME/stores/NAME`.
@@ -138,10 +158,11 @@ fn as_json(path: &Path, lost: u64, report: &Result<Report, String>) -> Value {
 mod tests {
     use super::*;
 
-    fn check(directory: &Path, accept_loss: bool) -> anyhow::Result<()> {
+    fn check(directory: &Path, accept_loss: bool, repair: bool) -> anyhow::Result<()> {
         run(Check {
             place: machine::Where { data_dir: Some(directory.to_owned()) },
             accept_loss,
+            repair,
             output: String::new(),
         })
     }
@@ -150,7 +171,7 @@ mod tests {
     async fn a_directory_is_well_or_it_is_an_error() {
         use store::Store as _;
         let directory = tempfile::tempdir().unwrap();
-        assert!(check(directory.path(), false).unwrap_err().to_string().contains("no embedded store"));
+        assert!(check(directory.path(), false, false).unwrap_err().to_string().contains("no embedded store"));
         for name in ["store", "stores/far", "dedicated/7"] {
             let place = directory.path().join(name);
             std::fs::create_dir_all(&place).unwrap();
@@ -164,14 +185,14 @@ mod tests {
             store.write(tenant, vec![put("one"), put("two")]).await.unwrap();
             store.close().await;
         }
-        check(directory.path(), false).unwrap();
+        check(directory.path(), false, false).unwrap();
         let far = directory.path().join("stores/far/hangar.db");
         let mut bytes = std::fs::read(&far).unwrap();
         let value = b"the value of two";
         let at = bytes.windows(value.len()).rposition(|window| window == value).unwrap();
         bytes[at] ^= 1;
         std::fs::write(&far, bytes).unwrap();
-        let error = check(directory.path(), false).unwrap_err().to_string();
+        let error = check(directory.path(), false, false).unwrap_err().to_string();
         assert!(error.contains("1 finding"), "{error}");
         let report = embedded::check(far.parent().unwrap()).unwrap();
         let text = as_text(Path::new("stores/far"), 0, &Ok(report));
@@ -179,9 +200,12 @@ mod tests {
 
         // The database is gone, and what it had is known.
         std::fs::remove_file(directory.path().join("dedicated/7/hangar.db")).unwrap();
-        let error = check(directory.path(), false).unwrap_err().to_string();
+        let error = check(directory.path(), false, false).unwrap_err().to_string();
         assert!(error.contains("2 findings"), "{error}");
-        let error = check(directory.path(), true).unwrap_err().to_string();
+        let error = check(directory.path(), true, false).unwrap_err().to_string();
         assert!(error.contains("1 finding"), "{error}");
+
+        check(directory.path(), false, true).unwrap();
+        check(directory.path(), false, false).unwrap();
     }
 }

@@ -54,7 +54,7 @@ pub struct Report {
 }
 
 impl Report {
-    fn found(&mut self, tenant: Option<&CompactString>, error: rusqlite::Error) {
+    pub(super) fn found(&mut self, tenant: Option<&CompactString>, error: rusqlite::Error) {
         let (key, why) = match store_error(error) {
             StoreError::Damaged { key, why } => (key.map(|key| *key), why),
             other => (None, other.to_string()),
@@ -109,7 +109,7 @@ fn structure(connection: &Connection, report: &mut Report) -> rusqlite::Result<(
     Ok(())
 }
 
-fn ids(connection: &Connection) -> rusqlite::Result<Vec<TenantId>> {
+pub(super) fn ids(connection: &Connection) -> rusqlite::Result<Vec<TenantId>> {
     let mut statement = connection.prepare("SELECT id FROM tenant ORDER BY id")?;
     statement.query_map([], |row| Ok(TenantId(number(row.get(0)?))))?.collect()
 }

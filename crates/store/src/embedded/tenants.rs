@@ -51,7 +51,12 @@ impl Batch<'_> {
         }
     }
 
-    fn insert_tenant(&mut self, state: i64, revision: Revision, oldest: Revision) -> Result<TenantId, Fault> {
+    pub(super) fn insert_tenant(
+        &mut self,
+        state: i64,
+        revision: Revision,
+        oldest: Revision,
+    ) -> Result<TenantId, Fault> {
         self.counters.tenant += 1;
         let id = TenantId(self.counters.tenant);
         let sum = TenantRow::new(id, state, revision, oldest).sum();
@@ -61,7 +66,7 @@ impl Batch<'_> {
         Ok(id)
     }
 
-    fn enter(&self, id: TenantId, name: &str, record: Bytes) -> Result<Tenant, Fault> {
+    pub(super) fn enter(&self, id: TenantId, name: &str, record: Bytes) -> Result<Tenant, Fault> {
         self.connection
             .prepare_cached("INSERT INTO directory (name, id, sum, record) VALUES (?1,?2,?3,?4)")?
             .execute(params![

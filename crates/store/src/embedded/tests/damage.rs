@@ -141,16 +141,49 @@ async fn a_damaged_byte_is_an_error_that_names_the_object() {
                 assert_eq!(found, [object("configmaps", 709)], "{:?}", report.findings);
             }
             if !named.is_empty() {
+                told += 1;
                 // A key that is listed elsewhere is still listed among all.
                 assert!(named.len() >= 2, "{case}");
                 assert!(!embedded::check(directory.path()).unwrap().findings.is_empty(), "{case}");
-                told += 1;
+                check_repair(directory.path(), tenant, OBJECTS, case).await;
             }
         }
         assert!(told > 0, "{case}: nothing was noticed");
     }
     let report = embedded::check(original.path()).unwrap();
     assert_eq!((report.tenants, report.entries, report.findings.len()), (1, OBJECTS as u64 + 1, 0));
+}
+
+/// A repaired store has everything but what is damaged, and no revision twice.
+async fn check_repair(directory: &Path, tenant: TenantId, objects: usize, case: &str) {
+    let before = {
+        let store = open(directory).unwrap();
+        let before = (store.revision(tenant).await.unwrap(), store.position().await.unwrap());
+        store.close().await;
+        before
+    };
+    let (report, kept) = embedded::repair(directory).unwrap();
+    assert!(report.findings.len() <= 1, "{case}: {:?}", report.findings);
+    assert!(kept.exists());
+    assert_eq!(embedded::check(directory).unwrap().findings, [], "{case}");
+    let store = open(directory).unwrap();
+    let page = store.range(tenant, &kind("configmaps"), None, None, 0).await.unwrap();
+    let found = store.get(tenant, &object("configmaps", 709)).await.unwrap();
+    if found.is_some() {
+        // Only the list of keys was damaged.
+        assert_eq!(page.entries.len(), objects, "{case}");
+    } else {
+        assert_eq!((page.entries.len(), report.findings.len()), (objects - 1, 1), "{case}");
+    }
+    assert_eq!(store.count(tenant, &kind("configmaps")).await.unwrap(), page.entries.len() as u64);
+    assert!(store.revision(tenant).await.unwrap() > before.0, "{case}");
+    assert!(store.position().await.unwrap() >= before.1, "{case}");
+    let old = store.watch(tenant, Scope::All, before.0).await;
+    assert!(matches!(old, Err(StoreError::Compacted { .. })), "{case}");
+    // It can be made anew, and used.
+    store.write(tenant, vec![put_key(object("configmaps", 709), "anew")]).await.unwrap();
+    assert!(store.create_tenant("another", Bytes::new(), vec![]).await.unwrap().id > tenant);
+    store.close().await;
 }
 
 /// Pages and files that are zeroed, cut and gone: refused, or an error, or harmless.
