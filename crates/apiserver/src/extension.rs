@@ -1,11 +1,12 @@
 //! Paths of the hosting control plane that are answered by what is built on top of this crate.
 
 use async_trait::async_trait;
+use auth::user::UserInfo;
 use objects::Value;
 
 use crate::body::Body;
 use crate::call::Head;
-use crate::service::Answer;
+use crate::service::{Answer, Failure};
 
 /// All such paths begin with this. Roles name them as `nonResourceURLs`.
 pub const PREFIX: &str = "/hangar/v1/";
@@ -50,11 +51,26 @@ pub enum RotationFailure {
     Failed(String),
 }
 
+/// A write as an extension sees it.
+pub struct Writing<'a> {
+    pub user: &'a UserInfo,
+    /// What stands there.
+    pub old: Option<&'a Value>,
+    /// Whether the user sent the whole object, as with POST and PUT. A patch leaves parts of the old object in the new one.
+    pub whole: bool,
+}
+
 /// Told to the engine once, before it serves.
 #[async_trait]
 pub trait Extension: Send + Sync {
     /// Answers a request that its user may make. `path` is what follows the prefix, in parts.
-    async fn answer(&self, head: &Head, path: &[&str], body: Body) -> Answer;
+    async fn answer(&self, user: &UserInfo, head: &Head, path: &[&str], body: Body) -> Answer;
+
+    /// Completes an object of the hosting control plane with what only the server knows, before it is validated.
+    fn complete(&self, kind: &str, write: &Writing<'_>, object: &mut Value) -> Result<(), Failure> {
+        let _ = (kind, write, object);
+        Ok(())
+    }
 
     /// What else somebody must be allowed to do who writes this object into the hosting control plane. `kind` is the
     /// storage type; `old` is what stands there.

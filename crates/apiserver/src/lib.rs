@@ -61,7 +61,7 @@ pub use elsewhere::Elsewhere;
 pub use encryption::{DataKeys, InstallationKeys, KeySource};
 pub use engine::{Config, DEDICATED_STORE, DEFAULT_STORE, Engine};
 pub use engines::Engines;
-pub use extension::{Extension, Needed, RotationFailure, RotationReport, Rotator};
+pub use extension::{Extension, Needed, RotationFailure, RotationReport, Rotator, Writing};
 pub use foresight::Foresight;
 pub use genesis::{Beginning, root_certificate};
 pub use in_process::{Dependants, InProcess, Unconverted};

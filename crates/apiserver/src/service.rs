@@ -180,7 +180,7 @@ where
             match (rest, engine.extension.get()) {
                 (Some(rest), Some(extension)) => {
                     let parts: Vec<&str> = rest.split('/').collect();
-                    extension.answer(&head, &parts, body.map_err(Into::into).boxed_unsync()).await
+                    extension.answer(&user, &head, &parts, body.map_err(Into::into).boxed_unsync()).await
                 }
                 _ => paths::answer(engine, &plane, &head, &path).await,
             }

@@ -96,6 +96,11 @@ pub async fn create(client: &kube::Client, place: &Place, object: &Value) -> Res
     send(client, Method::POST, &place.collection(), "application/json", object).await
 }
 
+/// Puts a whole object in the place of the one that it was made of.
+pub async fn replace(client: &kube::Client, place: &Place, object: &Value) -> Result<Value, Error> {
+    send(client, Method::PUT, &place.path(""), "application/json", object).await
+}
+
 /// Posts to a subresource, such as `token`.
 pub async fn post(
     client: &kube::Client,
@@ -115,6 +120,17 @@ pub async fn apply(
     force: bool,
 ) -> Result<Value, Error> {
     let path = format!("{}?fieldManager={manager}&force={force}", place.path(""));
+    send(client, Method::PATCH, &path, "application/apply-patch+yaml", object).await
+}
+
+/// The same tried out, without taking fields from anybody.
+pub async fn try_apply(
+    client: &kube::Client,
+    place: &Place,
+    object: &Value,
+    manager: &str,
+) -> Result<Value, Error> {
+    let path = format!("{}?fieldManager={manager}&dryRun=All", place.path(""));
     send(client, Method::PATCH, &path, "application/apply-patch+yaml", object).await
 }
 

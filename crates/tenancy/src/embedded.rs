@@ -400,6 +400,10 @@ impl Host for Embedded {
         }
     }
 
+    fn acting_as(&self, user: &UserInfo) -> Option<kube::Client> {
+        Some(client_of(self.engines.clone(), &self.engine().config.hosting, user))
+    }
+
     fn hosting_door(&self) -> String {
         format!("https://{}", self.engine().config.address)
     }
@@ -411,11 +415,16 @@ impl Host for Embedded {
 
 /// The operator's client for any control plane of this process.
 pub fn client(engines: impl Into<Engines>, control_plane: &str) -> kube::Client {
-    let (user, agent) = (Arc::new(operator()), HeaderValue::from_static(names::HOOK_MANAGER));
+    client_of(engines, control_plane, &operator())
+}
+
+/// The client of somebody whom a control plane of this process has found to be who they are.
+pub fn client_of(engines: impl Into<Engines>, control_plane: &str, user: &UserInfo) -> kube::Client {
+    let (user, agent) = (Arc::new(user.clone()), HeaderValue::from_static(names::HOOK_MANAGER));
     kube::Client::new(InProcess::new(ApiServer::new(engines), control_plane, user, agent), "default")
 }
 
-/// Whom the operator acts as: hooks may make anything, so it may do everything.
+/// Whom the operator acts as. What hooks make in the hosting control plane is made as their authors instead.
 pub fn operator() -> UserInfo {
     let account = UserInfo::service_account(names::SYSTEM_NAMESPACE, names::OPERATOR_ACCOUNT, "");
     let groups = account.groups.iter().cloned().chain([auth::user::MASTERS.to_owned()]);

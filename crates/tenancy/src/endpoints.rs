@@ -12,8 +12,8 @@
 //! | `GET /hangar/v1/keys` | the ids of the installation's keys |
 //! | `POST /hangar/v1/keys/data/rotate` | another key for data at rest |
 //!
-//! Who may ask is said by roles with these `nonResourceURLs`; nobody but administrators may by default. A control plane
-//! that begins as a copy of another is asked for with the right to `fork` that one.
+//! Who may ask is said by roles with these `nonResourceURLs`; nobody but administrators may by default. What else it takes
+//! to write a `ControlPlane` is in [`rights`](crate::rights).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +21,9 @@ use std::time::Duration;
 use apiserver::call::Head;
 use apiserver::control_plane::Charter;
 use apiserver::service::{Answer, Failure, method_not_allowed};
-use apiserver::{Body, Engine, Engines, Extension, Needed, RotationFailure, Rotator};
+use apiserver::{Body, Engine, Engines, Extension, Needed, RotationFailure, Rotator, Writing};
 use async_trait::async_trait;
+use auth::user::UserInfo;
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
 use http::{HeaderValue, Method, Response, header};
@@ -37,7 +38,7 @@ use crate::api;
 use crate::backup::{self, About};
 use crate::importing::Importing;
 use crate::processes::{Processes, Room};
-use crate::{apart, embedded, history, names, operations, operator};
+use crate::{apart, embedded, history, hooks, names, operations, operator, rights};
 
 /// Control planes listed at once.
 const PAGE: usize = 500;
@@ -156,9 +157,9 @@ impl Endpoints {
     }
 
     /// The object first, so that the control plane has an owner; a failure takes it back.
-    async fn import(&self, name: &str, head: &Head, body: Body) -> Answer {
+    async fn import(&self, user: &UserInfo, name: &str, head: &Head, body: Body) -> Answer {
         let (about, export) = backup::read(received(body)).await.map_err(no_backup)?;
-        let (importing, object) = match self.begin(name, head, &about).await {
+        let (importing, object) = match self.begin(user, name, head, &about).await {
             Ok(begun) => begun,
             Err(failure) => {
                 pour_away(export).await;
@@ -174,11 +175,26 @@ impl Endpoints {
         Ok(answer(&importing.done().await.map_err(refused)?))
     }
 
-    async fn begin(&self, name: &str, head: &Head, about: &About) -> Result<(Importing, Value), Failure> {
+    async fn begin(
+        &self,
+        user: &UserInfo,
+        name: &str,
+        head: &Head,
+        about: &About,
+    ) -> Result<(Importing, Value), Failure> {
         let mut spec = json!({"type": head.query.get("type").or(about.r#type.as_deref()).unwrap_or("k8s")});
         if let Some(store) = head.query.get("store") {
             self.named(store)?;
             spec["store"] = store.into();
+        }
+        // As if the user created the object, which the operator does here.
+        let object = json!({"metadata": {"name": name}, "spec": spec});
+        let client =
+            embedded::client_of(self.engines.clone(), &self.engines.default_store().config.hosting, user);
+        for needed in rights::needed(&object, None) {
+            if !rights::may(&client, &needed).await.map_err(refused)? {
+                return Err(rights::forbidden(user, &needed).into());
+            }
         }
         let begun = Importing::begin(self.engines.default_store(), name, spec).await.map_err(refused)?;
         begun.ok_or_else(|| {
@@ -190,7 +206,7 @@ impl Endpoints {
 
 #[async_trait]
 impl Extension for Endpoints {
-    async fn answer(&self, head: &Head, path: &[&str], body: Body) -> Answer {
+    async fn answer(&self, user: &UserInfo, head: &Head, path: &[&str], body: Body) -> Answer {
         let get = head.method == Method::GET;
         if let ["control-planes", name, what @ ("usage" | "revision" | "audit")] = path
             && get
@@ -211,7 +227,7 @@ impl Extension for Endpoints {
                 Ok(streamed(lines, "application/x-ndjson"))
             }
             ["control-planes", name, "import"] if head.method == Method::POST => {
-                self.import(name, head, body).await
+                self.import(user, name, head, body).await
             }
             ["control-planes", one, "diff", other] if get => {
                 let (left, right) = (self.backup(one, None).await?, self.backup(other, None).await?);
@@ -238,7 +254,11 @@ impl Extension for Endpoints {
     }
 
     fn needs(&self, kind: &str, object: &Value, old: Option<&Value>) -> Vec<Needed> {
-        if kind == names::CONTROL_PLANES { needed(object, old) } else { Vec::new() }
+        if kind == names::CONTROL_PLANES { rights::needed(object, old) } else { Vec::new() }
+    }
+
+    fn complete(&self, kind: &str, write: &Writing<'_>, object: &mut Value) -> Result<(), Failure> {
+        if kind == names::HOOKS { Ok(hooks::authors::record(write, object)?) } else { Ok(()) }
     }
 }
 
@@ -248,46 +268,6 @@ fn not_rotated(failure: RotationFailure) -> Status {
         RotationFailure::Failed(_) => Reason::InternalError,
     };
     Status::new(reason, failure.to_string())
-}
-
-/// What a control plane is made of is looked at for whoever asks for it, who has to be allowed to look.
-fn needed(object: &Value, old: Option<&Value>) -> Vec<Needed> {
-    let new = |field: &str| {
-        let wanted = object.pointer(field)?;
-        (old.and_then(|old| old.pointer(field)) != Some(wanted)).then_some(wanted)
-    };
-    let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
-    let mut needed = Vec::new();
-    // A copy shows all that the original has, so that it takes more than to see that there is an original.
-    if let Some(source) = new("/spec/source") {
-        let (namespace, name) = (String::new(), text(source, "controlPlane"));
-        needed.push(Needed { verb: "fork", group: names::GROUP, resource: "controlplanes", namespace, name });
-    }
-    // A kubeconfig is used, and then thrown away.
-    if let Some(bootstrap) = new("/spec/bootstrapSecretRef") {
-        needed.extend(["get", "delete"].map(|verb| {
-            let (namespace, name) = (text(bootstrap, "namespace"), text(bootstrap, "name"));
-            Needed { verb, group: "", resource: "secrets", namespace, name }
-        }));
-    }
-    // The operator's network and accounts are not for whoever may make control planes.
-    for field in ["egress", "aws"] {
-        let of = |object: &Value| {
-            let value = object["spec"].get(field).filter(|value| !value.is_null());
-            value.cloned().unwrap_or_else(|| json!({}))
-        };
-        if of(object) != old.map_or_else(|| json!({}), of) {
-            let (namespace, name) = (String::new(), meta::name(object).to_owned());
-            needed.push(Needed {
-                verb: field,
-                group: names::GROUP,
-                resource: "controlplanes",
-                namespace,
-                name,
-            });
-        }
-    }
-    needed
 }
 
 fn no_backup(error: StoreError) -> Failure {

@@ -2,9 +2,11 @@
 //!
 //! A hook is applied once. When it has been (and in wait mode, when what it made is ready) that is recorded in
 //! `status.postCreateHooks`, and later changes of the hook, of its variables or of its objects are nobody's business
-//! but the user's. Until then every change of the hook is noticed at once, and errors are told and tried again.
+//! but the user's. What a hook makes in the hosting control plane is made with the rights of its [authors], inside of
+//! another one with those of its administrator. Until then every change of the hook is noticed at once, and errors are told and tried again.
 
 mod apply;
+pub(crate) mod authors;
 mod cleaning;
 mod readiness;
 mod template;
@@ -12,6 +14,7 @@ mod template;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use apiserver::Needed;
 use objects::{Value, meta};
 use runtime::{Context, Error, Key, Next};
 use serde_json::json;
@@ -24,6 +27,7 @@ use crate::names;
 use crate::operator::place;
 use crate::plane::{HookUse, Plane};
 use apply::HookError;
+use authors::Actors;
 
 pub use cleaning::clean_up;
 
@@ -86,11 +90,16 @@ async fn apply_one(
         // One that has been applied may go; what it made is not looked at any more.
         return if recorded { Ok(Vec::new()) } else { Err(HookError::NotFound(name.clone())) };
     };
-    let not_ready = apply::hook(host, context, plane, &hook, &one.vars, recorded).await?;
+    let actors = match Actors::of(&hook, host, context.client()) {
+        // It was applied before authors were recorded.
+        Err(HookError::NoAuthor) if recorded => return Ok(Vec::new()),
+        actors => actors?,
+    };
+    let not_ready = apply::hook(host, context, plane, (&hook, &actors), &one.vars, recorded).await?;
     if recorded || (wait && !not_ready.is_empty()) {
         return Ok(not_ready);
     }
-    propagate_labels(context, plane, &hook).await?;
+    propagate_labels(&actors, plane, &hook).await?;
     status["postCreateHooks"][name] = true.into();
     events::record(context, &plane.object, Severity::Normal, "HookApplied", &format!("applied hook {name}"))
         .await?;
@@ -98,14 +107,18 @@ async fn apply_one(
 }
 
 /// Every label of a hook becomes the control plane's.
-async fn propagate_labels(context: &Context, plane: &Plane, hook: &Value) -> Result<(), Error> {
+async fn propagate_labels(actors: &Actors, plane: &Plane, hook: &Value) -> Result<(), HookError> {
     let Some(labels) = meta::labels(hook).filter(|labels| !labels.is_empty()) else { return Ok(()) };
     let present = meta::labels(&plane.object);
     if labels.iter().all(|(name, value)| present.and_then(|present| present.get(name)) == Some(value)) {
         return Ok(());
     }
+    let (group, resource) = (names::GROUP, "controlplanes");
+    let (namespace, name) = (String::new(), plane.name.clone());
+    actors.check(&Needed { verb: "patch", group, resource, namespace, name }).await?;
     let patch = json!({"metadata": {"labels": labels}});
-    api::merge(context.client(), &place(&plane.name), "", &patch).await.map(drop)
+    api::merge(actors.last(), &place(&plane.name), "", &patch).await?;
+    Ok(())
 }
 
 /// Says in the status how far the hooks are.

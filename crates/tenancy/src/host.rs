@@ -6,6 +6,7 @@ use std::time::Duration;
 use apiserver::Moved;
 use async_trait::async_trait;
 use auth::pki::Issued;
+use auth::user::UserInfo;
 use futures::stream::BoxStream;
 
 use crate::conditions::Condition;
@@ -158,6 +159,13 @@ pub trait Host: Send + Sync + 'static {
 
     /// A client that may do everything in it.
     async fn client(&self, plane: &Plane) -> Result<kube::Client, HostError>;
+
+    /// A client of the hosting control plane that may do what this user may. None where the operator cannot act as others:
+    /// there hooks are applied with the operator's own rights, and who writes them is decided by an admission policy.
+    fn acting_as(&self, user: &UserInfo) -> Option<kube::Client> {
+        let _ = user;
+        None
+    }
 
     /// Where the hosting control plane itself is reached with a token, and whom its clients trust (PEM).
     fn hosting_door(&self) -> String;

@@ -56,8 +56,23 @@ pub async fn install(client: &kube::Client, settings: &Settings) -> Result<(), E
     let place = Place::new("v1", "configmaps", names::SYSTEM_NAMESPACE, names::SYSTEM_CONFIG);
     api::apply(client, &place, &config, names::MANAGER, true).await?;
     for hook in built_in_hooks() {
-        let place = Place::new(names::API_VERSION, "postcreatehooks", "", meta::name(&hook));
-        api::apply(client, &place, &hook, names::MANAGER, true).await?;
+        match write_hook(client, hook).await {
+            // Another replica was quicker, which writes the same.
+            Err(error) if error.code() == Some(409) => {}
+            written => written?,
+        }
     }
     Ok(())
+}
+
+/// Writes a hook as a whole, so that nothing that somebody else wrote into it is left in what is applied as its author.
+async fn write_hook(client: &kube::Client, hook: Value) -> Result<(), Error> {
+    let place = Place::new(names::API_VERSION, "postcreatehooks", "", meta::name(&hook));
+    let Some(live) = api::get(client, &place).await? else {
+        return api::create(client, &place, &hook).await.map(drop);
+    };
+    let mut wanted = live;
+    wanted["spec"] = hook["spec"].clone();
+    meta::set(&mut wanted, "labels", hook["metadata"]["labels"].clone());
+    api::replace(client, &place, &wanted).await.map(drop)
 }

@@ -37,6 +37,7 @@ mod operator_stand_in;
 pub mod plane;
 pub mod processes;
 mod removal;
+mod rights;
 mod stores;
 mod sync;
 #[cfg(test)]

@@ -18,6 +18,9 @@ pub const OPERATOR_ACCOUNT: &str = "kubeflex-controller-manager";
 pub const HOOK_MANAGER: &str = "kubeflex";
 pub const MANAGER: &str = "hangar";
 
+/// On hooks: who wrote them, written by the server.
+pub const AUTHORS: &str = "hangar.dev/authors";
+
 /// How cluster-scoped objects of hooks are found again.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const MANAGED_BY_VALUE: &str = "Helm";

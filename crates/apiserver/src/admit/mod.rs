@@ -68,7 +68,7 @@ pub async fn mutate(call: &Call, object: &mut Value, change: Change<'_>) -> Resu
         ("persistentvolumes", Change::Create) => add_finalizer(object, "kubernetes.io/pv-protection"),
         _ => {}
     }
-    Ok(())
+    rights::complete(call, object, change)
 }
 
 fn add_finalizer(object: &mut Value, name: &str) {

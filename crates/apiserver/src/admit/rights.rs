@@ -10,6 +10,8 @@ use objects::{Status, Value, meta};
 
 use super::Change;
 use crate::call::Call;
+use crate::extension::Writing;
+use crate::route::Action;
 use crate::service::Failure;
 use crate::write::Part;
 
@@ -40,6 +42,18 @@ pub async fn validate(call: &Call, object: &Value, change: Change<'_>) -> Result
         },
         _ => further(call, object, change).await,
     }
+}
+
+/// Has what is built on top of the server write down what it wants to know about a write.
+pub fn complete(call: &Call, object: &mut Value, change: Change<'_>) -> Result<(), Failure> {
+    // A status of custom resources is written without metadata.
+    let Some(extension) = call.engine.extension.get().filter(|_| change.is_main()) else { return Ok(()) };
+    if call.plane.name != call.engine.config.hosting {
+        return Ok(());
+    }
+    let old = change.old();
+    let whole = old.is_none() || call.action == Action::Update;
+    extension.complete(&call.row.storage_kind, &Writing { user: &call.user, old, whole }, object)
 }
 
 /// What is built on top of the server may ask for rights beside the one to write.

@@ -3,6 +3,7 @@
 use objects::{Value, meta};
 use runtime::{Context, Error};
 
+use super::authors::Actors;
 use super::readiness::{self, Readiness};
 use super::template::{self, TemplateError};
 use crate::api::{self, Place};
@@ -23,6 +24,12 @@ pub enum HookError {
         "template {at}: the namespace of the object ({found}) is not that of the control plane ({expected})"
     )]
     OtherNamespace { at: String, found: String, expected: String },
+    #[error(
+        "its author is not known, since it was written by an earlier version; write it again as a whole (kubectl replace)"
+    )]
+    NoAuthor,
+    #[error("the author of the hook, User {author:?}, cannot {verb} {what}")]
+    Forbidden { author: String, verb: &'static str, what: String },
     #[error("{kind} {name}: {error}")]
     Refused { kind: String, name: String, error: String },
     #[error("{0}")]
@@ -79,7 +86,7 @@ pub async fn hook(
     host: &dyn Host,
     context: &Context,
     plane: &Plane,
-    hook: &Value,
+    (hook, actors): (&Value, &Actors),
     vars: &Variables,
     applied: bool,
 ) -> Result<Vec<String>, HookError> {
@@ -87,27 +94,32 @@ pub async fn hook(
     let mut not_ready = Vec::new();
     let mut inside = None;
     for Rendered { target, at, mut object } in render(hook, &variables)? {
-        let client = match target {
-            Target::Hosting => context.client(),
-            Target::ControlPlane => {
-                if inside.is_none() {
-                    inside = Some(client_inside(host, context, plane).await?);
-                }
-                inside.as_ref().unwrap_or(context.client())
-            }
-        };
+        let hosting = target == Target::Hosting || plane.spec.r#type == Type::Host;
+        if !hosting && inside.is_none() {
+            inside = Some(client_inside(host, context, plane).await?);
+        }
+        let client = inside.as_ref().filter(|_| !hosting).unwrap_or(actors.last());
         let place = place(client, plane, target, &at, &mut object).await?;
-        let live = api::get(client, &place).await?;
+        if hosting && place.namespace != plane.namespace {
+            actors.may_leave_namespace().await?;
+        }
+        let refused = |error: Error| {
+            let (kind, name) = (meta::kind(&object).to_owned(), place.name.clone());
+            HookError::Refused { kind, name, error: error.to_string() }
+        };
+        let live = api::get(client, &place).await.map_err(refused)?;
         let live = match live {
             Some(live) if applied || api::covers(&live, &object) => live,
             None if applied => {
                 not_ready.push(format!("{} {}, which is gone", meta::kind(&object), place.name));
                 continue;
             }
-            _ => api::apply(client, &place, &object, names::HOOK_MANAGER, false).await.map_err(|error| {
-                let (kind, name) = (meta::kind(&object).to_owned(), place.name.clone());
-                HookError::Refused { kind, name, error: error.to_string() }
-            })?,
+            _ => {
+                for other in actors.others().filter(|_| hosting) {
+                    api::try_apply(other, &place, &object, names::HOOK_MANAGER).await.map_err(refused)?;
+                }
+                api::apply(client, &place, &object, names::HOOK_MANAGER, false).await.map_err(refused)?
+            }
         };
         match readiness::of(&live) {
             Readiness::Ready => {}
@@ -167,7 +179,6 @@ async fn place(
 
 async fn client_inside(host: &dyn Host, context: &Context, plane: &Plane) -> Result<kube::Client, HookError> {
     match plane.spec.r#type {
-        Type::Host => Ok(context.client().clone()),
         Type::External => {
             Ok(adopted::client(context, plane).await.map_err(|error| HookError::Failed(error.to_string()))?)
         }

@@ -25,7 +25,7 @@ fn yaml(text: &str) -> Value {
         .unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-const TEMPLATES: [&str; 5] = ["namespace", "config", "rbac", "operator", "postgresql"];
+const TEMPLATES: [&str; 6] = ["namespace", "config", "rbac", "policy", "operator", "postgresql"];
 
 fn of_json(value: &Value) -> gotmpl::Value {
     match value {

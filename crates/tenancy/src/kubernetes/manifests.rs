@@ -9,6 +9,7 @@ use runtime::Error;
 use serde_json::json;
 
 use super::backend::{POSTGRES, POSTGRES_PASSWORD};
+use super::policy;
 use crate::host::Settings;
 use crate::{api, install, names};
 
@@ -78,6 +79,7 @@ pub fn manifests(installation: &Installation) -> Vec<Value> {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ELECTION_ROLE},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }));
+    all.extend(policy::policies());
     all.push(install::configuration(settings));
     if let Some(image) = &installation.postgresql {
         all.extend(postgresql(image, settings));
@@ -142,7 +144,7 @@ const KEEP: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "d
 const LOOK: [&str; 3] = ["get", "list", "watch"];
 
 /// What may be done with what: API group, resources, verbs.
-const RIGHTS: [(&str, &[&str], &[&str]); 14] = [
+const RIGHTS: [(&str, &[&str], &[&str]); 15] = [
     // In the namespace of every control plane, which may be any.
     (
         "",
@@ -172,6 +174,8 @@ const RIGHTS: [(&str, &[&str], &[&str]); 14] = [
         ],
         &KEEP,
     ),
+    // Hooks that are there from the beginning; see `policy`.
+    (names::GROUP, &["postcreatehooks"], &[policy::APPLY_AS_OPERATOR]),
     ("", &["events"], &["create", "patch"]),
     // Tokens of the accounts of control planes of type host.
     ("", &["serviceaccounts/token"], &["create"]),

@@ -13,6 +13,7 @@ mod chart_tests;
 mod exposure;
 mod keys;
 pub mod manifests;
+mod policy;
 mod settings;
 mod workload;
 
