@@ -12,9 +12,9 @@ use listener::Limits;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::CONFIG_MAPS;
-use crate::client::Credential;
-use crate::world::{NOTE, World};
+use super::CONFIG_MAPS;
+use super::client::Credential;
+use super::world::{NOTE, World};
 
 /// Longer than anything here takes, and shorter than the tests may take.
 const PATIENCE: Duration = Duration::from_secs(20);

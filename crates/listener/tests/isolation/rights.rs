@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Credential};
-use crate::world::{HOUR, NOTE, Tenant, World, body};
+use super::client::{Answer, Credential};
+use super::world::{HOUR, NOTE, Tenant, World, body};
 
 const APPLY: &str = "application/apply-patch+yaml";
 const MERGE: &str = "application/merge-patch+json";
@@ -78,6 +78,25 @@ fn cases() -> Vec<Case> {
         case("evict does not delete", "create pods/eviction", "delete pods", "DELETE", &format!("{TEAM}/pods/p?dryRun=All"), JSON, json!(null)),
         case("delete is not for all", "delete configmaps", "deletecollection configmaps", "DELETE", &format!("{TEAM}/configmaps?dryRun=All"), JSON, json!(null)),
         case("foreground deletion is a deletion", "update configmaps,patch configmaps", "delete configmaps", "DELETE", &format!("{NOTE}?dryRun=All&propagationPolicy=Foreground"), JSON, json!(null)),
+        case("delete of one is not for all of that name", "delete configmaps", "deletecollection configmaps", "DELETE",
+             &format!("{TEAM}/configmaps?dryRun=All&fieldSelector=metadata.name=note"), JSON, json!(null)),
+        case("a role is given more", "patch clusterroles rbac.authorization.k8s.io", "escalate clusterroles rbac.authorization.k8s.io", "PATCH", &format!("{ROLES}/clusterroles/view?dryRun=All"), MERGE,
+             json!({"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]})),
+        case("a role is put together of others", "create clusterroles rbac.authorization.k8s.io", "escalate clusterroles rbac.authorization.k8s.io", "POST", &format!("{ROLES}/clusterroles?dryRun=All"), JSON,
+             json!({"metadata": {"name": "sum"}, "aggregationRule": {"clusterRoleSelectors": [{}]}})),
+        case("a binding is given to one more", "patch clusterrolebindings rbac.authorization.k8s.io", "bind clusterroles rbac.authorization.k8s.io", "PATCH", &format!("{ROLES}/clusterrolebindings/robots?dryRun=All"), MERGE,
+             json!({"subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "weak"}]})),
+        case("create is no apply", "create configmaps", "patch configmaps", "PATCH", &apply(&format!("{TEAM}/configmaps/new3")), APPLY,
+             json!({"apiVersion": "v1", "kind": "ConfigMap"})),
+        case("list is no get of one", "list secrets", "get secrets", "GET", &format!("{TEAM}/secrets/s"), JSON, json!(null)),
+        case("get is no list of all", "get secrets", "list secrets", "GET", &format!("{TEAM}/secrets"), JSON, json!(null)),
+        case("the selector of a name is no name", "get secrets", "list secrets", "GET", &format!("{TEAM}/secrets?fieldSelector=metadata.name=s"), JSON, json!(null)),
+        case("a watch that begins with all there is is a watch", "list configmaps,get configmaps", "watch configmaps", "GET",
+             &format!("{TEAM}/configmaps?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1"), JSON, json!(null)),
+        case("approval is no status", "patch certificatesigningrequests certificates.k8s.io,patch certificatesigningrequests/status certificates.k8s.io,approve signers certificates.k8s.io",
+             "patch certificatesigningrequests/approval certificates.k8s.io", "PATCH", &format!("{REQUEST}/approval?dryRun=All"), MERGE, condition("Denied")),
+        case("a pod is bound by nobody who may only create", "create pods", "create bindings", "POST", &format!("{TEAM}/bindings?dryRun=All"), JSON,
+             json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "q"}, "target": {"kind": "Node", "name": "n"}})),
         case("get is no watch", "get configmaps,list configmaps", "watch configmaps", "GET", &format!("{TEAM}/configmaps?watch=1&timeoutSeconds=1"), JSON, json!(null)),
         case("get of one is no watch of it", "get configmaps", "watch configmaps", "GET", "/api/v1/watch/namespaces/team/configmaps/note?timeoutSeconds=1", JSON, json!(null)),
         case("an account is no token", "create serviceaccounts,update serviceaccounts,get serviceaccounts", "create serviceaccounts/token", "POST", &format!("{TEAM}/serviceaccounts/robot/token"), JSON, json!({})),
@@ -167,6 +186,100 @@ async fn a_verb_is_no_way_around_another() {
     let door = world.by_name("b");
     let pod = world.network.ask(&door, &b.credentials[0], "GET", &format!("{TEAM}/pods/p"), "").await;
     assert!(body(&pod)["metadata"]["deletionTimestamp"].is_null(), "{}", pod.text);
+}
+
+/// What cannot come to its end here, since there are no nodes, is refused before that is found out: method, path,
+/// headers, and what it takes.
+const GATES: [(&str, &str, &str, &str); 9] = [
+    ("GET", "/pods/p/log", "", "get pods/log"),
+    ("GET", "/pods/p/exec?command=id", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "create pods/exec"),
+    ("POST", "/pods/p/exec?command=id", "", "create pods/exec"),
+    ("GET", "/pods/p/attach", "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n", "create pods/attach"),
+    (
+        "GET",
+        "/pods/p/portforward",
+        "Connection: Upgrade\r\nUpgrade: websocket\r\n",
+        "create pods/portforward",
+    ),
+    ("GET", "/pods/p/proxy", "", "get pods/proxy"),
+    ("POST", "/services/x/proxy/anything", "", "create services/proxy"),
+    ("GET", "/configmaps/note", "Impersonate-User: admin\r\n", "impersonate users"),
+    (
+        "GET",
+        "/configmaps/note",
+        "Impersonate-User: admin\r\nImpersonate-Group: system:masters\r\n",
+        "impersonate groups",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ends_at_a_node_or_as_somebody_else_takes_its_own_right() {
+    let (world, [_, _, b]) = World::with_tenants().await;
+    let door = world.by_name("b");
+    let others = "get pods,update pods,patch pods,delete pods,get pods/exec,get pods/attach,get pods/portforward,\
+                  create pods,get services,update services,get configmaps,impersonate serviceaccounts";
+    for (number, (method, path, headers, lacks)) in GATES.into_iter().enumerate() {
+        let host = &door.host;
+        let headers = headers.trim_end();
+        let end = if headers.is_empty() { String::new() } else { format!("\r\n{headers}") };
+        let head = format!("{method} {TEAM}{path} HTTP/1.1\r\nHost: {host}{end}");
+        // To be somebody in a group takes to be that somebody as well.
+        let has = if lacks == "impersonate groups" {
+            format!("{others},impersonate users")
+        } else {
+            others.to_owned()
+        };
+        let weak = somebody(&world, &b, &format!("weak-{number}"), rules(&has)).await;
+        let ask = async |who| world.network.raw(door.server_name.as_deref(), who, &head, "").await;
+        let refused = ask(&weak).await;
+        assert_eq!(refused.code, 403, "{head}: {}", refused.text);
+        let strong =
+            somebody(&world, &b, &format!("strong-{number}"), rules(&format!("{has},{lacks}"))).await;
+        let heard = ask(&strong).await;
+        let (verb, resource) = lacks.split_once(' ').unwrap();
+        let forbidden = format!(r#"\"strong-{number}\" cannot {verb} resource \"{resource}\""#);
+        assert!(!heard.text.contains(&forbidden), "{head}: {}", heard.text);
+        assert!(verb == "impersonate" || heard.code != 403, "{head}: {}", heard.text);
+    }
+}
+
+/// A verb does what it is named after, and nothing of what else could be asked of its path.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verb_has_no_other_effect() {
+    let (world, [_, _, b]) = World::with_tenants().await;
+    let door = world.by_name("b");
+    let ask = async |who: &Credential, method: &str, path: &str, kind: &str, sent: Value| {
+        let body = if sent.is_null() { String::new() } else { sent.to_string() };
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: {kind}", door.host);
+        world.network.raw(door.server_name.as_deref(), who, &head, &body).await
+    };
+    // Neither an update nor a patch that is no apply makes what is not there, however strong its user is.
+    let admin = &b.credentials[0];
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "none"}});
+    let path = format!("{TEAM}/configmaps/none");
+    assert_eq!(ask(admin, "PUT", &path, JSON, map.clone()).await.code, 404);
+    assert_eq!(ask(admin, "PATCH", &path, MERGE, json!({"data": {"a": "b"}})).await.code, 404);
+    let apply = format!("{DEPLOYMENT}/status?fieldManager=x");
+    let status =
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "status": {}});
+    assert_eq!(ask(admin, "PATCH", &apply, APPLY, status).await.code, 404);
+    // A get of one is answered once, though it asks for a watch.
+    let getter = somebody(&world, &b, "getter", rules("get configmaps")).await;
+    let answer = ask(&getter, "GET", &format!("{NOTE}?watch=1&timeoutSeconds=1"), JSON, Value::Null).await;
+    assert_eq!((answer.code, &body(&answer)["kind"]), (200, &json!("ConfigMap")), "{}", answer.text);
+    // Who writes a status changes nothing else: no labels that a policy selects by, no finalizer, no owner.
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    assert_eq!(ask(admin, "POST", &format!("{TEAM}/pods"), JSON, pod).await.code, 201);
+    let writer = somebody(&world, &b, "writer", rules("patch pods/status,patch namespaces/status")).await;
+    let patch = json!({
+        "metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "note", "uid": "u"}]},
+        "spec": {"containers": [{"name": "c", "image": "other"}]}, "status": {"phase": "Running"},
+    });
+    let answer = ask(&writer, "PATCH", &format!("{TEAM}/pods/p/status"), MERGE, patch).await;
+    let written = body(&answer);
+    assert_eq!(answer.code, 200, "{}", answer.text);
+    assert_eq!(written["spec"]["containers"][0]["image"], "i", "{}", answer.text);
+    assert!(written["metadata"].get("ownerReferences").is_none(), "{}", answer.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,10 +13,13 @@ use base64::engine::general_purpose::STANDARD;
 use listener::{Doors, Limits, Listener, Options, ServingCertificate};
 use rustls::RootCertStore;
 use serde_json::{Value, json};
+use store::Store;
 use store::embedded::Embedded;
+use store_etcd::Etcd;
+use store_postgres::Postgres;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Answer, Credential, Door, Network};
+use super::client::{Answer, Credential, Door, Network};
 
 pub const DOMAIN: &str = "hangar.test";
 pub const HOUR: Duration = Duration::from_secs(3_600);
@@ -29,7 +32,52 @@ pub struct World {
     /// Of the certificate that the server shows.
     pub serving: Authority,
     stop: CancellationToken,
-    _dir: tempfile::TempDir,
+    _database: Database,
+}
+
+/// What the server stores in, gone with it.
+enum Database {
+    Embedded(tempfile::TempDir),
+    Postgres(databases::postgres::Server),
+    Etcd(databases::etcd::Server),
+}
+
+impl Database {
+    /// The one that this test binary stands for: `on_postgres` and `on_etcd` hold the same tests as `isolation`.
+    fn start() -> Database {
+        let test = std::env::current_exe().unwrap();
+        let name = test.file_name().unwrap().to_string_lossy().into_owned();
+        if name.starts_with("on_postgres") {
+            Database::Postgres(databases::postgres::Server::new(&["fsync=off", "full_page_writes=off"]))
+        } else if name.starts_with("on_etcd") {
+            Database::Etcd(databases::etcd::Server::start())
+        } else {
+            Database::Embedded(tempfile::tempdir().unwrap())
+        }
+    }
+
+    async fn open(&self) -> Arc<dyn Store> {
+        // A machine that builds beside its tests is slow to let anybody in.
+        let patience = Duration::from_secs(20);
+        match self {
+            Database::Embedded(dir) => {
+                Arc::new(Embedded::open(dir.path(), store::embedded::Options::default()).unwrap())
+            }
+            Database::Postgres(server) => {
+                let options = store_postgres::Options { patience, ..Default::default() };
+                Arc::new(Postgres::open(&server.url(), options).await.unwrap())
+            }
+            Database::Etcd(server) => {
+                let config = store_etcd::Config::parse(&server.url()).unwrap();
+                let options = store_etcd::Options {
+                    request_timeout: patience,
+                    connect_timeout: patience,
+                    ..Default::default()
+                };
+                Arc::new(Etcd::open(&config, options).await.unwrap())
+            }
+        }
+    }
 }
 
 /// A control plane, everything that opens it, and what only it may show.
@@ -66,8 +114,8 @@ impl World {
 
     /// With limits of connections and of requests.
     pub async fn configured(limits: Limits, requests: apiserver::Limits) -> World {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Arc::new(Embedded::open(dir.path(), store::embedded::Options::default()).unwrap());
+        let database = Database::start();
+        let store = database.open().await;
         let now = jiff::Timestamp::now();
         let serving = Authority::generate("serving", now, HOUR).unwrap();
         let names = ["localhost".to_owned(), DOMAIN.to_owned(), format!("*.{DOMAIN}")];
@@ -84,7 +132,13 @@ impl World {
         tokio::spawn(listener.serve(ApiServer::new(engine.clone()), stop.clone()));
         let mut roots = RootCertStore::empty();
         roots.add(serving.certificate_der().clone()).unwrap();
-        World { network: Network { address, roots: Arc::new(roots) }, engine, serving, stop, _dir: dir }
+        World {
+            network: Network { address, roots: Arc::new(roots) },
+            engine,
+            serving,
+            stop,
+            _database: database,
+        }
     }
 
     /// Makes a control plane and puts the same into it as into all others, but for the mark.
