@@ -586,8 +586,18 @@ impl ControlPlanes {
             Ok(surface) => return Ok(surface),
             Err(epoch) => epoch,
         };
-        let surface = Surface::new(self.objects(plane, CRD_KIND).await?, offered);
-        Ok(plane.surface.put(surface, epoch))
+        let page = self.store.range(plane.id, &Scope::Kind(CRD_KIND.into()), None, None, 0).await?;
+        let mut failed = None;
+        // Decoded one after the other: there may be thousands, and decoded they take many times as much.
+        let definitions = page.entries.iter().map_while(|entry| {
+            let decoded = self.codec.decode(&entry.key, &entry.value, entry.modified);
+            decoded.map(|stored| stored.to_value().ok()).map_err(|error| failed = Some(error)).ok()
+        });
+        let surface = Surface::new(definitions.flatten(), offered);
+        match failed {
+            Some(error) => Err(error.into()),
+            None => Ok(plane.surface.put(surface, epoch)),
+        }
     }
 
     /// Who may do what in the control plane now.

@@ -130,3 +130,87 @@ fn same_entry(a: &Value, b: &Value) -> bool {
 pub fn manager(call: &Call, given: &str) -> String {
     if given.is_empty() { call.head.default_manager().to_owned() } else { given.to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use http::Request;
+    use serde_json::{Value, json};
+
+    use crate::fixture::{Fixture, administrator, text};
+
+    const PATH: &str = "/api/v1/namespaces/default/configmaps/x";
+
+    async fn patch(f: &Fixture, manager: &str, kind: &str, body: String) -> (u16, Value) {
+        let path = if kind.contains("apply") {
+            format!("{PATH}?fieldManager={manager}&force=true")
+        } else {
+            format!("{PATH}?fieldManager={manager}")
+        };
+        let request = Request::patch(path).header("content-type", kind);
+        let answer = f.send(administrator("a"), request, body).await;
+        (answer.status().as_u16(), serde_json::from_str(&text(answer).await).unwrap())
+    }
+
+    const APPLY: &str = "application/apply-patch+yaml";
+    const MERGE: &str = "application/merge-patch+json";
+
+    /// Managers that a client makes up cost what they take in its request; those who update are joined, as upstream.
+    #[tokio::test]
+    async fn an_object_with_ten_thousand_managers_is_one_that_can_be_worked_with() {
+        let f = Fixture::new().await;
+        let managers: Vec<Value> = (0..10_000)
+            .map(|number| {
+                json!({
+                    "manager": format!("m{number}"), "operation": "Apply", "apiVersion": "v1",
+                    "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:a": {}}},
+                })
+            })
+            .collect();
+        let object = json!({"metadata": {"name": "x", "managedFields": managers}, "data": {"a": "1"}});
+        let path = "/api/v1/namespaces/default/configmaps";
+        let (code, answer) = f.ask("a", "POST", path, &object.to_string()).await;
+        assert_eq!(code, 201, "{}", &answer[..answer.len().min(500)]);
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "2"}}).to_string();
+        let (code, applied) = patch(&f, "one", APPLY, body).await;
+        assert_eq!(code, 200);
+        // It took the field from all of them.
+        assert!(applied["metadata"]["managedFields"].as_array().unwrap().len() < 10);
+        let mut last = Value::Null;
+        for number in 0..20 {
+            let body = json!({"data": {format!("k{number}"): "v"}}).to_string();
+            let (code, updated) = patch(&f, &format!("u{number}"), MERGE, body).await;
+            assert_eq!(code, 200);
+            last = updated;
+        }
+        let entries = last["metadata"]["managedFields"].as_array().unwrap();
+        assert!(entries.iter().filter(|entry| entry["operation"] == "Update").count() <= 10);
+    }
+
+    #[tokio::test]
+    async fn managers_do_not_grow_an_object_without_end() {
+        let f = Fixture::new().await;
+        let mut data = String::new();
+        (0..50_000).for_each(|number| write!(data, "\"key-{number}\":\"\",").unwrap());
+        let data = data.trim_end_matches(',');
+        let body = format!(r#"{{"apiVersion": "v1", "kind": "ConfigMap", "data": {{{data}}}}}"#);
+        let mut codes = Vec::new();
+        for number in 0..12 {
+            let (code, said) = patch(&f, &format!("m{number}"), APPLY, body.clone()).await;
+            codes.push(code);
+            if code == 413 {
+                assert_eq!(said["reason"], "RequestEntityTooLarge");
+                break;
+            }
+            assert!(matches!(code, 200 | 201), "{said}");
+        }
+        assert_eq!(codes.last(), Some(&413), "{codes:?}");
+        // What is there can still be read, and made smaller.
+        assert_eq!(f.ask("a", "GET", PATH, "").await.0, 200);
+        assert_eq!(
+            patch(&f, "admin", MERGE, r#"{"metadata": {"managedFields": [{}]}}"#.to_owned()).await.0,
+            200
+        );
+    }
+}

@@ -211,7 +211,7 @@ fn id(ty: &ResourceType) -> (CompactString, CompactString, CompactString) {
 
 impl Surface {
     /// The surface of a control plane with these definitions of its own.
-    pub(crate) fn new(definitions: Vec<Value>, offered: Arc<Offered>) -> Surface {
+    pub(crate) fn new(definitions: impl IntoIterator<Item = Value>, offered: Arc<Offered>) -> Surface {
         let mut surface = Surface::default();
         let mut hash = Sha256::new();
         for object in definitions {

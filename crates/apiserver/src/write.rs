@@ -11,11 +11,15 @@ use crate::codec::{SchemaTag, Stored};
 use crate::lifecycle::Look;
 use crate::read::Current;
 use crate::service::Failure;
+use crate::stations::decode::BODY_LIMIT;
 use crate::surface::validate_custom;
 use crate::{convert, crd, foresight, lifecycle, managed, moving, owners, read};
 
 /// How often a write is tried again when something else changed under it.
 const TRIES: usize = 12;
+/// What many requests make of one object is bounded as well: without this, `managedFields` grow by every manager. Upstream
+/// has etcd's limit of a request, which is lower.
+const LARGEST_OBJECT: usize = 2 * BODY_LIMIT;
 /// As upstream: names tried for a `generateName`.
 const NAME_TRIES: usize = 8;
 
@@ -419,6 +423,18 @@ fn invalid(call: &Call, object: &Value, errors: ErrorList) -> Result<(), Failure
 
 /// The bytes to store: in the storage version, marked with the schema that shaped them.
 pub async fn encode(call: &Call, object: &Value) -> Result<Bytes, Failure> {
+    let encoded = encoded(call, object).await?;
+    if encoded.len() > LARGEST_OBJECT {
+        let message = format!(
+            "Request entity too large: the object would have {} bytes, limit is {LARGEST_OBJECT}",
+            encoded.len()
+        );
+        return Err(Status::new(Reason::RequestEntityTooLarge, message).into());
+    }
+    Ok(encoded)
+}
+
+async fn encoded(call: &Call, object: &Value) -> Result<Bytes, Failure> {
     let row = &call.row;
     let key = row.key(meta::namespace(object), meta::name(object));
     if call.is_unconverted() {

@@ -36,6 +36,8 @@ const MOST_BYTES: u64 = 4 << 20;
 /// A file that declares nothing is only read up to this size, and so deep below the module.
 const LARGEST_BESIDE: usize = 256 << 10;
 const DEEPEST_BESIDE: usize = 4;
+/// Entries of directories that are looked at for one module: links can lead to the same ones again and again.
+const MOST_ENTRIES: usize = 20_000;
 /// Modules that one may call, each as often as it is called.
 const MOST_MODULES: usize = 100;
 const DEEPEST: usize = 10;
@@ -379,6 +381,9 @@ fn inside(directory: &Path, path: &str) -> Result<(PathBuf, PathBuf), String> {
 
 fn read_archive(directory: &Path, path: &str) -> Result<Vec<u8>, String> {
     let (_, found) = inside(directory, path)?;
+    if !found.is_file() {
+        return Err(format!("the archive {path:?} cannot be read"));
+    }
     let size = found.metadata().map(|about| about.len()).unwrap_or(u64::MAX);
     if size > archive::LARGEST as u64 {
         return Err(format!("the archive {path:?} is too large"));
@@ -400,8 +405,13 @@ fn read(directory: &Path, path: &str) -> Result<Held, String> {
     }
     let (mut held, mut size) = (Held::new(), Size::default());
     let mut waiting = vec![(place, String::new(), 0)];
+    let mut seen = 0;
     while let Some((place, shown, deep)) = waiting.pop() {
         for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+            seen += 1;
+            if seen > MOST_ENTRIES {
+                return Err(format!("the module {path:?} is too large"));
+            }
             let name = entry.file_name().to_string_lossy().into_owned();
             let real = entry.path().canonicalize().ok().filter(|real| real.starts_with(&root));
             let Some(real) = real.filter(|_| !name.starts_with('.')) else { continue };
@@ -409,6 +419,10 @@ fn read(directory: &Path, path: &str) -> Result<Held, String> {
                 if deep < DEEPEST_BESIDE {
                     waiting.push((real, format!("{shown}{name}/"), deep + 1));
                 }
+                continue;
+            }
+            // Nobody may be at the other end of a pipe.
+            if !real.is_file() {
                 continue;
             }
             // Declarations below belong to other modules.
@@ -455,11 +469,37 @@ mod tests {
             let held = read(&modules, path)?;
             Ok::<_, String>(held.into_keys().collect::<Vec<_>>())
         };
+        // Nor is what is no file, whoever put it there.
+        for pipe in ["pipe.tf", "pipe.txt", "pipe.zip"] {
+            let mode = rustix::fs::Mode::from_bits_truncate(0o600);
+            rustix::fs::mknodat(rustix::fs::CWD, inside.join(pipe), rustix::fs::FileType::Fifo, mode, 0)
+                .unwrap();
+        }
         let own = ["a.tf", "b.tf", "notes.txt", "sub/policy.json"].map(str::to_owned);
         assert_eq!(names("example.com/team/net@v1"), Ok(own.to_vec()));
         let absolute = directory.path().join("secret").display().to_string();
         for path in ["", ".", "..", "../secret", "way", "example.com/team/net", absolute.as_str()] {
             assert!(names(path).is_err(), "{path}");
         }
+        std::os::unix::fs::symlink(directory.path().join("secret/main.tf"), inside.join("link.zip")).unwrap();
+        for archive in ["link.zip", "pipe.zip"] {
+            assert!(
+                read_archive(&modules, &format!("example.com/team/net@v1/{archive}")).is_err(),
+                "{archive}"
+            );
+        }
+    }
+
+    #[test]
+    fn links_that_lead_in_circles_end() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let module = directory.path().join("module");
+        std::fs::create_dir(&module).unwrap();
+        std::fs::write(module.join("main.tf"), "").unwrap();
+        for number in 0..30 {
+            std::os::unix::fs::symlink(&module, module.join(number.to_string())).unwrap();
+        }
+        let refused = read(directory.path(), "module").unwrap_err();
+        assert!(refused.contains("too large"), "{refused}");
     }
 }
