@@ -55,6 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         println!("dependencies: not checked, cargo-deny is not installed");
     }
+    advisories()?;
     // The program that the end-to-end tests drive, built with what it is tested with: with a selection of its own, cargo
     // would choose other features of what it depends on, and build all of that twice.
     step("build", cargo(&["build", "--workspace", "--all-features", "--all-targets"]))?;
@@ -66,6 +67,24 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         tests.env("HANGAR_LONG", "1");
     }
     run_command(&mut tests)
+}
+
+/// Whether a dependency has a published vulnerability. The database of these is fetched from GitHub; where it cannot be had, that
+/// is said, and is no failure.
+fn advisories() -> anyhow::Result<()> {
+    if !installed("cargo-deny") {
+        println!("advisories: skipped, cargo-deny is not installed");
+        return Ok(());
+    }
+    let fetched =
+        Command::new("cargo").args(["deny", "fetch", "db"]).output().context("cannot run cargo deny")?;
+    if !fetched.status.success() {
+        let said = String::from_utf8_lossy(&fetched.stderr);
+        let why = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("cargo deny fetch failed");
+        println!("advisories: skipped, the database cannot be fetched: {}", why.trim());
+        return Ok(());
+    }
+    step("advisories", cargo(&["deny", "check", "advisories"]))
 }
 
 fn step(name: &str, done: anyhow::Result<()>) -> anyhow::Result<()> {
