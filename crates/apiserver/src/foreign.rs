@@ -45,7 +45,7 @@ pub fn bring(all: Vec<Foreign>, authority: &str) -> Result<Brought, CodecError> 
         meta::kind(&one.object) == "CustomResourceDefinition"
             && meta::api_version(&one.object) == "apiextensions.k8s.io/v1"
     };
-    let definitions = all.iter().filter(is_definition).map(|one| one.object.clone()).collect();
+    let definitions = all.iter().filter(is_definition).map(|one| one.object.clone());
     let surface = Surface::new(definitions, Default::default());
     let mut entries: BTreeMap<Key, Entry> = BTreeMap::new();
     let mut beside: Vec<Entry> = Vec::new();

@@ -10,6 +10,8 @@ use crate::names;
 
 const CONTROL_PLANES: &str = include_str!("definitions/controlplanes.yaml");
 const HOOKS: &str = include_str!("definitions/postcreatehooks.yaml");
+/// How often a hook is tried again that changes under us.
+const TRIES: usize = 10;
 const BUILT_IN_HOOKS: [&str; 1] = [include_str!("definitions/hooks/openshift-crds.yaml")];
 
 fn read(text: &str) -> Value {
@@ -56,20 +58,24 @@ pub async fn install(client: &kube::Client, settings: &Settings) -> Result<(), E
     let place = Place::new("v1", "configmaps", names::SYSTEM_NAMESPACE, names::SYSTEM_CONFIG);
     api::apply(client, &place, &config, names::MANAGER, true).await?;
     for hook in built_in_hooks() {
-        match write_hook(client, hook).await {
-            // Another replica was quicker, which writes the same.
-            Err(error) if error.code() == Some(409) => {}
-            written => written?,
+        let mut written = write_hook(client, &hook).await;
+        for _ in 1..TRIES {
+            // Another replica writes the same, or the operator its status.
+            if !written.as_ref().is_err_and(|error| error.code() == Some(409)) {
+                break;
+            }
+            written = write_hook(client, &hook).await;
         }
+        written?;
     }
     Ok(())
 }
 
 /// Writes a hook as a whole, so that nothing that somebody else wrote into it is left in what is applied as its author.
-async fn write_hook(client: &kube::Client, hook: Value) -> Result<(), Error> {
-    let place = Place::new(names::API_VERSION, "postcreatehooks", "", meta::name(&hook));
+async fn write_hook(client: &kube::Client, hook: &Value) -> Result<(), Error> {
+    let place = Place::new(names::API_VERSION, "postcreatehooks", "", meta::name(hook));
     let Some(live) = api::get(client, &place).await? else {
-        return api::create(client, &place, &hook).await.map(drop);
+        return api::create(client, &place, hook).await.map(drop);
     };
     let mut wanted = live;
     wanted["spec"] = hook["spec"].clone();

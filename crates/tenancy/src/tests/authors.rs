@@ -256,6 +256,8 @@ async fn fields_that_hand_out_what_is_the_operators_take_rights_of_their_own() {
     let bob = allow(&f, "bob", vec![planes(&WRITE)]).await;
     let limited = json!({"type": "k8s", "quota": {"objects": 5}});
     f.create_plane("limited", limited.clone()).await;
+    f.until_ready("limited").await;
+    f.settle().await;
     let place = operator::place("limited");
     let live = api::get(&bob, &place).await.unwrap().unwrap();
     let raised = json!({"spec": {"quota": {"objects": 999_999_999}}});
