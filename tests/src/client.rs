@@ -30,9 +30,14 @@ impl Credentials {
     pub fn from_kubeconfig(path: &Path) -> Credentials {
         let config: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let decoded = |value: &Value| STANDARD.decode(value.as_str().unwrap()).unwrap();
-        let user = &config["users"][0]["user"];
+        // Of a file that others use too, the entries of the installation.
+        let entry = |list: &str| {
+            let mut entries = config[list].as_array().unwrap().iter();
+            entries.find(|entry| entry["name"] == "hangar").unwrap_or(&config[list][0]).clone()
+        };
+        let user = &entry("users")["user"];
         Credentials {
-            authority: decoded(&config["clusters"][0]["cluster"]["certificate-authority-data"]),
+            authority: decoded(&entry("clusters")["cluster"]["certificate-authority-data"]),
             certificate: Some((decoded(&user["client-certificate-data"]), decoded(&user["client-key-data"]))),
             token: None,
         }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::api::Api;
-use crate::kubeconfig::{Kubeconfig, List};
+use crate::api::{Api, ApiError};
+use crate::kubeconfig::{self, Kubeconfig, List};
 
 /// How it was found.
 #[derive(Clone, Debug)]
@@ -40,12 +40,16 @@ pub enum NotFound {
     NoFile(PathBuf),
     #[error("the hosting control plane (context {context:?}) cannot be used: {why}")]
     Unusable { context: String, why: String },
+    /// The current context may be the hosting one; only its server can tell.
+    #[error("context {context:?} of the kubeconfig: {why}")]
+    NoAnswer { context: String, why: String },
 }
 
 enum Probe {
     Hosting(Api),
     /// A control plane, but not a hosting one.
     Another,
+    NoAnswer(String),
     No(String),
 }
 
@@ -55,7 +59,10 @@ async fn probe(kubeconfig: &Kubeconfig, context: &str) -> Probe {
         Ok(api) => match api.is_hosting().await {
             Ok(true) => Probe::Hosting(api),
             Ok(false) => Probe::Another,
-            Err(error) => Probe::No(format!("{} does not answer as it should: {error}", api.server)),
+            Err(ApiError::NoAnswer(why)) => {
+                Probe::NoAnswer(format!("the server at {} does not answer: {why}", api.server))
+            }
+            Err(error) => Probe::No(format!("the server at {} refused the request: {error}", api.server)),
         },
     }
 }
@@ -68,9 +75,14 @@ pub fn data_dir(flag: Option<&Path>) -> Option<PathBuf> {
         .or_else(|| variable("HOME").map(|home| home.join(".hangar")))
 }
 
-/// The kubeconfig of the control plane on this machine, if there is or was one.
+/// The kubeconfig of the control plane on this machine, if there is or was one. Its current context is the hosting one,
+/// whichever it is in the file: people use that file too.
 pub fn embedded(data_dir: &Path) -> Option<Kubeconfig> {
-    Kubeconfig::parse(&std::fs::read(data_dir.join("kubeconfig")).ok()?).ok()
+    let mut kubeconfig = Kubeconfig::parse(&std::fs::read(data_dir.join("kubeconfig")).ok()?).ok()?;
+    if kubeconfig.has_context(kubeconfig::HOSTING) {
+        kubeconfig.set_current(kubeconfig::HOSTING);
+    }
+    Some(kubeconfig)
 }
 
 /// Whether the current context of a kubeconfig is that control plane's.
@@ -91,13 +103,14 @@ impl Hosting {
         // A control plane's context is no hosting one: if there is one to turn to, it need not be asked.
         let is_tenant = kubeconfig.control_plane_of(&current).is_some()
             && stored.as_ref().is_some_and(|name| *name != current);
-        let mut why = None;
+        let (mut why, mut silent) = (None, None);
         if kubeconfig.has_context(&current) && !is_tenant {
             match probe(kubeconfig, &current).await {
                 Probe::Hosting(api) => return Ok(Hosting { api, context: current, found: Found::Current }),
-                Probe::No(reason) if stored.as_deref() == Some(&current) => {
+                Probe::NoAnswer(reason) | Probe::No(reason) if stored.as_deref() == Some(&current) => {
                     why = Some((current.clone(), reason))
                 }
+                Probe::NoAnswer(reason) => silent = Some((current.clone(), reason)),
                 Probe::Another | Probe::No(_) => {}
             }
         }
@@ -109,7 +122,7 @@ impl Hosting {
             match probed {
                 Probe::Hosting(api) => return Ok(Hosting { api, context: name, found: Found::Stored }),
                 Probe::Another => why = Some((name, "it does not serve ControlPlanes".to_owned())),
-                Probe::No(reason) => why = Some((name, reason)),
+                Probe::NoAnswer(reason) | Probe::No(reason) => why = Some((name, reason)),
             }
         }
         if let Some(embedded) = data_dir(None).and_then(|dir| embedded(&dir)) {
@@ -117,12 +130,13 @@ impl Hosting {
             match probe(&embedded, &context).await {
                 Probe::Hosting(api) => return Ok(Hosting { api, context, found: Found::Embedded(embedded) }),
                 Probe::Another => {}
-                Probe::No(reason) => why = why.or(Some((context, reason))),
+                Probe::NoAnswer(reason) | Probe::No(reason) => why = why.or(Some((context, reason))),
             }
         }
-        Err(match why {
-            Some((context, why)) => NotFound::Unusable { context, why },
-            None => NotFound::Unknown(program),
+        Err(match (why, silent) {
+            (Some((context, why)), _) => NotFound::Unusable { context, why },
+            (None, Some((context, why))) => NotFound::NoAnswer { context, why },
+            (None, None) => NotFound::Unknown(program),
         })
     }
 

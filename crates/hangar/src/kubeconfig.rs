@@ -1,4 +1,4 @@
-//! Kubeconfigs: the one that `hangar up` writes, and those of its users.
+//! Kubeconfigs: the one that `hangar up` keeps up to date, and those of its users.
 //!
 //! A user's kubeconfig belongs to many programs. [`Files`] are those a command works on, [`Kubeconfig`] is what they
 //! say together; a change goes to the file that an entry came from, and everything else stays as it was.
@@ -8,6 +8,7 @@ mod diagnosis;
 mod document;
 mod extension;
 mod files;
+mod installation;
 mod lock;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 pub use contexts::Access;
 pub use document::List;
 pub use files::{Files, Kubeconfig};
+pub use installation::{HOSTING, Hosting, user_of};
 
 /// A kubeconfig with one cluster, one user and one context, all of the same name.
 pub fn single(name: &str, server: &str, authority: &str, client: &Issued) -> Value {
@@ -31,10 +33,7 @@ pub fn single(name: &str, server: &str, authority: &str, client: &Issued) -> Val
             "server": server,
             "certificate-authority-data": STANDARD.encode(authority),
         }}],
-        "users": [{"name": name, "user": {
-            "client-certificate-data": STANDARD.encode(&client.certificate),
-            "client-key-data": STANDARD.encode(client.key.expose()),
-        }}],
+        "users": [{"name": name, "user": user_of(client)}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "current-context": name,
     })

@@ -4,6 +4,7 @@
 
 #![allow(clippy::print_stdout, reason = "a command line talks to its user")]
 
+mod admin;
 mod api;
 mod cli;
 mod clouds;

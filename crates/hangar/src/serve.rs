@@ -28,7 +28,7 @@ use crate::configuration::{Audit, egress_range};
 use crate::limits::LimitOptions;
 use crate::numbers::Numbers;
 use crate::stores::{self, Wanted};
-use crate::{clouds, controlling, files, hosting, keys, kubeconfig, logs, process, up};
+use crate::{admin, clouds, controlling, files, hosting, keys, kubeconfig, logs, process, up};
 
 #[derive(Args, Debug)]
 pub struct ServeOptions {
@@ -331,7 +331,7 @@ async fn establish(engine: &Arc<Engine>, name: &str, options: &ServeOptions) -> 
     if let Some(path) = &options.admin_kubeconfig {
         let plane = engine.planes.find(name).await?.context("the control plane is gone")?;
         let admin = engine
-            .issue_client(&plane, "kubernetes-admin", &[auth::user::MASTERS], up::ADMIN_LIFETIME)
+            .issue_client(&plane, "kubernetes-admin", &[auth::user::MASTERS], admin::LIFETIME)
             .map_err(refused)?;
         let server = format!("https://{}", engine.config.address);
         let config = kubeconfig::single(name, &server, &engine.config.serving_authority, &admin);

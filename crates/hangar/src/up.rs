@@ -19,7 +19,7 @@ use crate::clouds;
 use crate::commands::machine;
 use crate::configuration::{Audit, Configuration, UpOptions};
 use crate::numbers::Numbers;
-use crate::{controlling, files, keys, kubeconfig, logs, process, stores};
+use crate::{admin, controlling, files, keys, kubeconfig, logs, process, stores};
 
 /// The control plane that hosts the others.
 pub const HOSTING: &str = "host";
@@ -27,7 +27,6 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(3_653);
 /// Renewed at every start; a server that runs for longer than this is restarted for updates before.
 const SERVING_LIFETIME: Duration = DAY.saturating_mul(730);
-pub const ADMIN_LIFETIME: Duration = DAY.saturating_mul(365);
 
 pub fn run(options: UpOptions) -> anyhow::Result<()> {
     let configuration = Configuration::resolve(options)?;
@@ -98,11 +97,9 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     for engine in engines.iter() {
         tokio::spawn(engine.clone().renew_values());
     }
-    let admin = engine.issue_client(&hosting, "hangar-admin", &[auth::user::MASTERS], ADMIN_LIFETIME);
-    let admin = admin.map_err(|failure| anyhow::anyhow!(failure.0))?;
-    let config =
-        kubeconfig::single("hangar", &format!("https://{address}"), &authority.certificate_pem(), &admin);
-    files::write_private(&configuration.kubeconfig, format!("{config:#}\n").as_bytes())?;
+    let (server, trusted) = (format!("https://{address}"), authority.certificate_pem());
+    let reached = kubeconfig::Hosting { server: &server, authority: &trusted };
+    admin::keep_kubeconfig(engine, &hosting, &configuration.kubeconfig, &reached)?;
 
     let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
     let settings = tenancy::Settings::new(&configuration.domain, address.port());

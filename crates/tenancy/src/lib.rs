@@ -53,6 +53,7 @@ pub use embedded::Embedded;
 pub use endpoints::Endpoints;
 pub use host::{Doors, Host, HostError, Settings, Subject};
 pub use install::{built_in_hooks, definitions, install};
+pub use kubeconfig::certificate_of;
 pub use operator::Operator;
 pub use processes::Processes;
 

@@ -293,7 +293,7 @@ fn a_machine_of_its_own() {
 
     drop(stop);
     desk.hangar("status").refused("not running");
-    desk.hangar("list").refused("cannot be used");
+    desk.hangar("list").refused(&format!("the server at https://127.0.0.1:{port} does not answer"));
 }
 
 /// What runs is found by its data directory, wherever its store is, and is started again on the same.

@@ -5,6 +5,7 @@
 
 mod beyond;
 mod engines;
+mod files;
 mod hangar;
 mod kflex;
 mod rows;

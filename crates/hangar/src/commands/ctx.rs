@@ -90,7 +90,9 @@ async fn to_hosting(session: &Session, set_current: bool) -> anyhow::Result<()> 
             step.done();
             Ok(())
         }
-        Err(unknown @ (NotFound::Unknown(_) | NotFound::NoFile(_))) => Err(unknown.into()),
+        Err(unknown @ (NotFound::Unknown(_) | NotFound::NoFile(_) | NotFound::NoAnswer { .. })) => {
+            Err(unknown.into())
+        }
         // It may be down, and is where to go all the same.
         Err(NotFound::Unusable { context, why }) => {
             let step = session.progress.step("Switching to hosting cluster context...");

@@ -153,12 +153,22 @@ async fn embedded(
         }
     };
     let step = session.progress.step("Setting hosting cluster preference in kubeconfig");
-    session.files.change(|kubeconfig| {
+    session.files.settle(|kubeconfig| {
         hosting::enter(kubeconfig, &found)?;
         kubeconfig.set_hosting(found.current(), now).map_err(anyhow::Error::msg)?;
-        kubeconfig.set_current(found.current());
+        // Somebody's terminal may be working in the current context.
+        if !kubeconfig.has_context(kubeconfig.current()) {
+            kubeconfig.set_current(found.current());
+        }
         Ok(())
     })?;
     step.done();
+    let kubeconfig = session.files.load()?;
+    if kubeconfig.current() != found.current() {
+        let (current, program) = (kubeconfig.current(), session.program.name());
+        session.progress.note(format!(
+            "The current context is still {current}; `{program} ctx` switches to the hosting control plane"
+        ));
+    }
     Ok(())
 }

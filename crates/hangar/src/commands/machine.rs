@@ -103,16 +103,14 @@ pub fn config_file(data_dir: &Path) -> PathBuf {
 pub async fn start(data_dir: &Path) -> anyhow::Result<Kubeconfig> {
     crate::files::private_dir(data_dir)?;
     let log = log_file(data_dir);
-    let written = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
-    let kubeconfig = data_dir.join("kubeconfig");
-    let before = written(&kubeconfig);
     let mut child = spawn(data_dir, &log)?;
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
         if let Some(status) = child.try_wait().context("cannot wait for the server")? {
             bail!("the server ended at once ({status}): {}", last_words(&log));
         }
-        if written(&kubeconfig) != before
+        // It holds the data directory before it writes the kubeconfig, and answers after that.
+        if running(data_dir).is_ok_and(|pid| pid == Some(child.id()))
             && let Some(found) = hosting::embedded(data_dir)
             && let Ok(api) = Api::of_context(&found, found.current()).await
             && api.is_hosting().await.is_ok_and(|hosting| hosting)

@@ -156,6 +156,11 @@ impl Document {
         }
     }
 
+    /// A new file is written as JSON, which is YAML too.
+    pub fn prefer_json(&mut self) {
+        self.is_json |= self.on_disk.is_none();
+    }
+
     /// As it is to be written.
     pub fn encoded(&self) -> String {
         let mut value = self.value.clone();
@@ -166,6 +171,18 @@ impl Document {
             map.entry("preferences").or_insert_with(|| json!({}));
         }
         if self.is_json { format!("{value:#}\n") } else { wire::yaml::encode(&value) }
+    }
+
+    /// Copies the file as it is on the disk to `FILE.bak`, in the place of an earlier copy.
+    pub fn back_up(&self) -> anyhow::Result<()> {
+        if self.on_disk.is_none() {
+            return Ok(());
+        }
+        let bytes = std::fs::read(&self.path);
+        let bytes = bytes.with_context(|| format!("cannot read {}", self.path.display()))?;
+        let mut name = self.path.file_name().unwrap_or_default().to_owned();
+        name.push(".bak");
+        crate::files::write_private(&self.path.with_file_name(name), &bytes)
     }
 
     /// Replaces the file in one step. Of a link, what it points at: dotfiles are often links.

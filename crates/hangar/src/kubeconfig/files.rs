@@ -41,6 +41,11 @@ impl Files {
         Ok(Files { paths, explicit: false })
     }
 
+    /// One file, whether it exists or not.
+    pub fn at(path: &Path) -> Files {
+        Files { paths: vec![path.to_owned()], explicit: true }
+    }
+
     /// For a message.
     pub fn shown(&self) -> String {
         self.paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
@@ -78,10 +83,26 @@ impl Files {
         let _locks = sorted.into_iter().map(|path| Lock::take(path)).collect::<Result<Vec<_>, _>>()?;
         let mut kubeconfig = self.load()?;
         let changed = change(&mut kubeconfig)?;
-        for document in kubeconfig.documents.iter().filter(|document| document.is_changed()) {
+        for document in kubeconfig.changed() {
             document.save()?;
         }
         Ok(changed)
+    }
+
+    /// Changes them like [`Files::change`], and keeps a copy of each changed file beside it. If there is nothing to
+    /// change, nothing is written and no lock is taken, so that a read-only disk is no obstacle. The change is called
+    /// twice: without the lock and with it. Returns whether something was changed.
+    pub fn settle(&self, change: impl Fn(&mut Kubeconfig) -> anyhow::Result<()>) -> anyhow::Result<bool> {
+        let mut seen = self.load()?;
+        change(&mut seen)?;
+        if seen.changed().next().is_none() {
+            return Ok(false);
+        }
+        self.change(|kubeconfig| {
+            change(kubeconfig)?;
+            kubeconfig.changed().try_for_each(Document::back_up)
+        })?;
+        Ok(true)
     }
 
     pub fn change_existing<T>(
@@ -111,6 +132,15 @@ impl Kubeconfig {
     /// One that is in no file.
     pub fn parse(text: &[u8]) -> anyhow::Result<Kubeconfig> {
         Ok(Kubeconfig::of(vec![Document::parse(Path::new("it"), text)?]))
+    }
+
+    fn changed(&self) -> impl Iterator<Item = &Document> {
+        self.documents.iter().filter(|document| document.is_changed())
+    }
+
+    /// A file that is made now is written as JSON.
+    pub fn prefer_json(&mut self) {
+        self.documents.iter_mut().for_each(Document::prefer_json);
     }
 
     /// Every name of a list once, sorted.

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::contexts::{Access, HostingError, Renamed};
 use super::diagnosis::Status;
 use super::document::{Document, List};
-use super::files::Kubeconfig;
+use super::files::{Files, Kubeconfig};
+use super::installation::{HOSTING, Hosting};
 
 const MIXED: &str = r"
 apiVersion: v1
@@ -374,4 +375,41 @@ contexts: [{name: my-vcluster, context: {cluster: my-vcluster, user: my-vcluster
         own["contexts"][0],
         json!({"name": "cp", "context": {"cluster": "cp-cluster", "user": "cp-admin"}})
     );
+}
+
+#[test]
+fn settling_writes_only_changes_and_keeps_a_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config");
+    let there = |name: &str| dir.path().join(name).exists();
+    let files = Files::at(&path);
+    let enter = |kubeconfig: &mut Kubeconfig| {
+        kubeconfig.prefer_json();
+        Hosting { server: "https://h:1", authority: "CA" }.enter(kubeconfig, json!({"token": "t"}))
+    };
+    assert!(files.settle(enter).unwrap());
+    let first = std::fs::read_to_string(&path).unwrap();
+    assert!(first.starts_with('{') && !there("config.bak"), "{first}");
+    assert_eq!(files.load().unwrap().current(), HOSTING);
+    assert!(Hosting { server: "https://h:1", authority: "CA" }.is_reached_by(&files.load().unwrap()));
+    assert!(!files.settle(enter).unwrap());
+    let other = |kubeconfig: &mut Kubeconfig| {
+        Hosting { server: "https://h:2", authority: "CA" }.enter(kubeconfig, json!({"token": "t"}))
+    };
+    assert!(files.settle(other).unwrap());
+    assert_eq!(std::fs::read_to_string(dir.path().join("config.bak")).unwrap(), first);
+    assert!(!Hosting { server: "https://h:1", authority: "CA" }.is_reached_by(&files.load().unwrap()));
+    assert!(!there("config.lock"));
+    // Settings of the cluster that somebody made stay.
+    files
+        .change(|kubeconfig| {
+            kubeconfig.get_mut(List::Clusters, HOSTING).unwrap()["proxy-url"] = "http://p".into();
+            kubeconfig.put(List::Contexts, "alias", json!({"cluster": HOSTING, "user": HOSTING}));
+            kubeconfig.remove(List::Contexts, HOSTING);
+            Ok(())
+        })
+        .unwrap();
+    assert!(files.settle(other).unwrap(), "a context that was renamed is no obstacle");
+    let now = files.load().unwrap();
+    assert_eq!(now.get(List::Clusters, HOSTING).unwrap()["proxy-url"], "http://p");
 }
