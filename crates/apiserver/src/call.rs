@@ -1,7 +1,8 @@
 //! One request on its way: everything a verb needs to know of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use auth::Signer;
 use auth::user::UserInfo;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, header};
@@ -36,6 +37,8 @@ pub struct Head {
     pub door: Door,
     /// Asked by a caller in the process; see [`Unconverted`].
     unconverted: bool,
+    /// Which key vouches for the caller, once that is known.
+    signer: OnceLock<Signer>,
 }
 
 impl Head {
@@ -44,7 +47,24 @@ impl Head {
             .ok_or_else(|| Status::bad_request("the path is not valid percent-encoded UTF-8"))?;
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let unconverted = parts.extensions.get::<Unconverted>().is_some();
-        Ok(Head { method: parts.method, path, query, headers: parts.headers, door, unconverted })
+        Ok(Head {
+            method: parts.method,
+            path,
+            query,
+            headers: parts.headers,
+            door,
+            unconverted,
+            signer: OnceLock::new(),
+        })
+    }
+
+    pub fn signed_by(&self, signer: &Signer) {
+        let _ = self.signer.set(signer.clone());
+    }
+
+    /// The key that vouches for the caller; nobody's for those who are known otherwise.
+    pub fn signer(&self) -> Option<&Signer> {
+        self.signer.get()
     }
 
     pub fn header(&self, name: header::HeaderName) -> Option<&str> {

@@ -3,8 +3,9 @@
 //! **Invariant:** nothing here lives for an idle control plane: [`ControlPlanes`] is a bounded cache over rows of
 //! the store, and dropping an entry loses nothing.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use auth::Secret;
 use auth::pki::Authority;
@@ -12,16 +13,24 @@ use auth::rbac::{PolicySnapshot, RulePool};
 use auth::tokens::Issuer;
 use bytes::Bytes;
 use objects::{CompactString, Value};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use quick_cache::sync::Cache;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use store::{Revision, Scope, Store, StoreError, Tenant, TenantId};
+use tokio::sync::watch;
 
 use crate::catalog::Catalogs;
 use crate::codec::{Codec, CodecError};
 use crate::encryption::{DataKeyRow, DataKeys, InstallationKeys, Secret64};
+use crate::engine::Config;
 use crate::stations::fairness::{FLOW_KINDS, FlowControl};
 use crate::surface::Surface;
+
+mod keys;
+
+use keys::Earlier;
+pub use keys::{Changes, KeyChange, KeyKind};
 
 /// What the row of a control plane in the directory is called, in errors and where it is encrypted.
 pub const PKI_KIND: &str = "_pki";
@@ -44,6 +53,8 @@ pub enum ControlPlaneError {
     Codec(#[from] CodecError),
     #[error("the keys of control plane {0:?} cannot be read: {1}")]
     Keys(CompactString, String),
+    #[error("control plane {0:?} has too many rotations under way: finish them first")]
+    TooManyRotations(CompactString),
 }
 
 /// What the directory of the store keeps of a control plane.
@@ -61,6 +72,11 @@ struct Record {
     /// when the installation's key is replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     clouds_key: Option<Secret64>,
+    /// Authorities (certificates) and keys of tokens (public halves) that were replaced and still count for a while.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    earlier_authorities: Vec<Earlier>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    earlier_token_keys: Vec<Earlier>,
     /// A copy that is not complete yet: nobody finds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seal: Option<Seal>,
@@ -136,6 +152,10 @@ pub struct ControlPlane {
     pub charter: Charter,
     /// By which its objects are stored.
     pub codec: Codec,
+    /// A hash of the keys whose signatures count: what was verified by others is not remembered.
+    pub(crate) trust: [u8; 32],
+    /// When the store was last asked for newer keys, in milliseconds since 1970.
+    keys_read: AtomicI64,
     surface: Derived<Surface>,
     policy: Derived<PolicySnapshot>,
     flow_control: Derived<FlowControl>,
@@ -156,6 +176,11 @@ impl ControlPlane {
     /// How many requests came in since this process took it up.
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if signatures of this key count.
+    pub fn trusts(&self, signer: &auth::Signer, now: jiff::Timestamp) -> bool {
+        self.authority.trusts(signer, now) || self.issuer.accepts(signer, now)
     }
 
     fn outdate(&self, kind: &str) {
@@ -217,7 +242,7 @@ pub const POLICY_KINDS: [&str; 4] = [
 /// The control planes of this process.
 pub struct ControlPlanes {
     store: Arc<dyn Store>,
-    keys: Arc<InstallationKeys>,
+    config: Arc<Config>,
     held: Cache<CompactString, Arc<ControlPlane>>,
     /// Of those that are held, or that something happened in lately.
     identities: Cache<TenantId, Identity>,
@@ -225,6 +250,8 @@ pub struct ControlPlanes {
     rules: RulePool,
     /// Kinds that all of them serve.
     pub catalogs: Arc<Catalogs>,
+    /// Those that somebody waits for changes of: an entry is there for as long as one of their watches.
+    listening: Mutex<HashMap<CompactString, watch::Sender<()>>>,
 }
 
 /// What is needed to tell of a change in a control plane.
@@ -250,14 +277,15 @@ pub(crate) struct Seal {
 }
 
 impl ControlPlanes {
-    pub fn new(store: Arc<dyn Store>, keys: Arc<InstallationKeys>, catalogs: Arc<Catalogs>) -> Self {
+    pub fn new(store: Arc<dyn Store>, config: Arc<Config>, catalogs: Arc<Catalogs>) -> Self {
         ControlPlanes {
             store,
-            keys,
+            config,
             held: Cache::new(HELD),
             identities: Cache::new(HELD),
             rules: RulePool::new(),
             catalogs,
+            listening: Mutex::default(),
         }
     }
 
@@ -316,7 +344,7 @@ impl ControlPlanes {
 
     fn record(&self, tenant: &Tenant) -> Result<Record, ControlPlaneError> {
         let unreadable = |why: String| ControlPlaneError::Keys(tenant.name.clone(), why);
-        let opened = self.keys.open_record(&tenant.name, &tenant.record)?;
+        let opened = self.config.keys.open_record(&tenant.name, &tenant.record)?;
         let mut record: Record =
             serde_json::from_slice(&opened.json).map_err(|e| unreadable(e.to_string()))?;
         if let (Some(installation), true) = (opened.unbound, record.data_keys.is_empty()) {
@@ -368,7 +396,7 @@ impl ControlPlanes {
 
     /// The directory record encrypted with the installation's first key; none if it is.
     pub(crate) fn rewrapped(&self, tenant: &Tenant) -> Result<Option<Bytes>, ControlPlaneError> {
-        if self.keys.is_current(&tenant.record) {
+        if self.config.keys.is_current(&tenant.record) {
             return Ok(None);
         }
         self.encoded(&tenant.name, &self.record(tenant)?).map(Some)
@@ -413,14 +441,30 @@ impl ControlPlanes {
     fn open(&self, tenant: &Tenant) -> Result<ControlPlane, ControlPlaneError> {
         let unreadable = |why: String| ControlPlaneError::Keys(tenant.name.clone(), why);
         let record = self.record(tenant)?;
-        let authority = Authority::from_pem(&record.authority_certificate, &record.authority_key);
-        let issuer = Issuer::from_pem(ISSUER, &record.token_key);
+        let mut authority = Authority::from_pem(&record.authority_certificate, &record.authority_key);
+        for one in &record.earlier_authorities {
+            authority = authority.and_then(|authority| authority.also_trust_until(&one.pem, one.until()));
+        }
+        let url = self.config.issuers.url(&tenant.name, &self.config.hosting);
+        let audiences = [url.clone(), IN_CLUSTER_ISSUER.to_owned()];
+        let mut issuer =
+            Issuer::from_pem(url, &record.token_key).map(|issuer| issuer.with_api_audiences(audiences));
+        for one in &record.earlier_token_keys {
+            issuer = issuer.and_then(|issuer| issuer.also_accept_until(&one.pem, one.until()));
+        }
+        let authority = authority.map_err(|e| unreadable(e.to_string()))?;
+        let issuer = issuer.map_err(|e| unreadable(e.to_string()))?;
+        let mut trust = Sha256::new();
+        authority.signers().for_each(|signer| trust.update(signer.as_bytes()));
+        issuer.signers().for_each(|signer| trust.update(signer.as_bytes()));
         Ok(ControlPlane {
             id: tenant.id,
             name: tenant.name.clone(),
-            authority: authority.map_err(|e| unreadable(e.to_string()))?,
-            issuer: issuer.map_err(|e| unreadable(e.to_string()))?,
             codec: Codec::new(ControlPlanes::data_keys(&tenant.name, &record)?),
+            authority,
+            issuer,
+            trust: trust.finalize().into(),
+            keys_read: AtomicI64::new(0),
             charter: record.charter,
             surface: Derived::default(),
             policy: Derived::default(),
@@ -434,7 +478,7 @@ impl ControlPlanes {
     fn encoded(&self, name: &str, record: &Record) -> Result<Bytes, ControlPlaneError> {
         let json = serde_json::to_vec(record);
         let json = json.map_err(|error| ControlPlaneError::Keys(name.into(), error.to_string()))?;
-        Ok(self.keys.seal_record(name, json)?)
+        Ok(self.config.keys.seal_record(name, json)?)
     }
 
     /// The directory record of a new control plane, with keys of its own. Of one that begins as a copy, controllers
@@ -450,7 +494,7 @@ impl ControlPlanes {
         let failed = |why: String| ControlPlaneError::Keys(name.into(), why);
         let authority = Authority::generate(&format!("hangar-{name}"), now, AUTHORITY_LIFETIME);
         let authority = authority.map_err(|e| failed(e.to_string()))?;
-        let issuer = Issuer::generate(ISSUER).map_err(|e| failed(e.to_string()))?;
+        let issuer = Issuer::generate(IN_CLUSTER_ISSUER).map_err(|e| failed(e.to_string()))?;
         let issued = authority.to_pem();
         let record = Record {
             authority_certificate: issued.certificate,
@@ -458,6 +502,8 @@ impl ControlPlanes {
             token_key: issuer.to_pem().into_exposed(),
             data_keys: data_keys.to_rows(),
             clouds_key: Some(Secret64::new(&rand::random())),
+            earlier_authorities: Vec::new(),
+            earlier_token_keys: Vec::new(),
             seal: None,
             untold: is_copy,
             charter,
@@ -517,7 +563,7 @@ impl ControlPlanes {
         // What cannot be read again must not be written.
         Authority::from_pem(&keys.authority_certificate, keys.authority_key.expose())
             .map_err(|e| failed(e.to_string()))?;
-        Issuer::from_pem(ISSUER, keys.token_key.expose()).map_err(|e| failed(e.to_string()))?;
+        Issuer::from_pem(IN_CLUSTER_ISSUER, keys.token_key.expose()).map_err(|e| failed(e.to_string()))?;
         let mut record = self.record(tenant)?;
         if record.authority_certificate == keys.authority_certificate
             && record.authority_key == *keys.authority_key.expose()
@@ -548,6 +594,7 @@ impl ControlPlanes {
         let issued = authority.map_err(|e| failed(e.to_string()))?.to_pem();
         record.authority_certificate = issued.certificate;
         record.authority_key = issued.key.into_exposed();
+        record.earlier_authorities.clear();
         record.charter.generation = generation;
         self.encoded(&tenant.name, &record).map(Some)
     }
@@ -563,12 +610,16 @@ impl ControlPlanes {
     /// Forget what is held of a control plane: it changed or went.
     pub fn forget(&self, name: &str) {
         self.held.remove(name);
+        if let Some(sender) = self.listening.lock().get(name) {
+            sender.send_replace(());
+        }
     }
 
     /// Forget everything that is held.
     pub(crate) fn forget_all(&self) {
         self.held.clear();
         self.identities.clear();
+        self.listening.lock().values().for_each(|sender| sender.send_replace(()));
     }
 
     /// Another process wrote an object of this kind.
@@ -660,8 +711,9 @@ impl ControlPlanes {
     }
 }
 
-/// The issuer that tokens name; control planes share the name, not the keys.
-const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+/// What clients in a cluster call the API server. Every control plane is an audience by this name, and tokens of earlier
+/// versions name it as their issuer.
+pub const IN_CLUSTER_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// Ten years: the authority of a control plane lives as long as it does in practice.
 const AUTHORITY_LIFETIME: std::time::Duration = std::time::Duration::from_secs(3_653 * 24 * 3_600);

@@ -209,14 +209,14 @@ mod tests {
         let key = |name: &str| Key::new(CRD_KIND, "", format!("{name}.example.com"));
         let first = f.engine.store.get(plane.id, &key("first")).await.unwrap().unwrap();
         // Made as what they are after thousands of requests.
-        let first = f.plane.codec.decode(&key("first"), &first.value, first.modified).unwrap();
+        let first = plane.codec.decode(&key("first"), &first.value, first.modified).unwrap();
         let text = first.to_value().unwrap().to_string();
         let names: Vec<String> = (1..MOST_DEFINITIONS).map(|number| format!("things{number}")).collect();
         for names in names.chunks(500) {
             let puts = names.iter().map(|name| {
                 let text = text.replace("first", name).replace("FIRST", &name.to_uppercase());
                 let value = serde_json::from_str(&text).unwrap();
-                let value = f.plane.codec.encode(&key(name), &value, SchemaTag::UNKNOWN).unwrap();
+                let value = plane.codec.encode(&key(name), &value, SchemaTag::UNKNOWN).unwrap();
                 Operation::Put { key: key(name), expect: Expect::Absent, value }
             });
             f.engine.store.write(plane.id, puts.collect()).await.unwrap();

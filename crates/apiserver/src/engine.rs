@@ -1,6 +1,8 @@
 //! What all requests of all control planes share.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use objects::{CompactString, Status};
 use store::{Fence, Store, StoreError, TenantId};
@@ -28,8 +30,11 @@ pub struct Config {
     pub keys: Arc<InstallationKeys>,
     /// The authority of the serving certificate, PEM: published in every namespace.
     pub serving_authority: String,
-    /// Where clients reach the server, `https://host:port`; the issuer of tokens and the API's endpoints.
-    pub address: std::net::SocketAddr,
+    /// Where clients reach the server, `https://host:port`: the API's endpoints.
+    pub address: SocketAddr,
+    pub issuers: Issuers,
+    /// The longest life of a service account's token that a client can ask for.
+    pub max_token_lifetime: Option<Duration>,
     pub limits: Limits,
     /// Which destinations control planes may have the server connect to.
     pub egress: egress::Policy,
@@ -45,17 +50,44 @@ impl Config {
         hosting: impl Into<CompactString>,
         data_key: [u8; 32],
         serving_authority: impl Into<String>,
-        address: impl Into<std::net::SocketAddr>,
+        address: impl Into<SocketAddr>,
     ) -> Config {
+        let address = address.into();
         Config {
             hosting: hosting.into(),
             keys: Arc::new(InstallationKeys::new(data_key, [])),
             serving_authority: serving_authority.into(),
-            address: address.into(),
+            address,
+            issuers: Issuers::Path(address),
+            max_token_lifetime: None,
             limits: Limits::default(),
             egress: egress::Policy::default(),
             admin_token: None,
             audit: None,
+        }
+    }
+}
+
+/// The URLs by which control planes issue tokens: one for each, and their discovery documents are found there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Issuers {
+    /// `https://NAME.DOMAIN:PORT`
+    Host { domain: String, port: u16 },
+    /// `https://ADDRESS/control-planes/NAME`, and the address alone for the hosting control plane.
+    Path(SocketAddr),
+    /// The process serves one control plane, whose issuer this is.
+    One(String),
+}
+
+impl Issuers {
+    pub fn url(&self, name: &str, hosting: &str) -> String {
+        match self {
+            Issuers::One(url) => url.clone(),
+            // As clients write it.
+            Issuers::Host { domain, port: 443 } => format!("https://{name}.{domain}"),
+            Issuers::Host { domain, port } => format!("https://{name}.{domain}:{port}"),
+            Issuers::Path(address) if name == hosting => format!("https://{address}"),
+            Issuers::Path(address) => format!("https://{address}/control-planes/{name}"),
         }
     }
 }
@@ -131,7 +163,7 @@ impl Engine {
         let store = metrics.measured(&name, store);
         Arc::new(Engine {
             name,
-            planes: Arc::new(ControlPlanes::new(store.clone(), config.keys.clone(), catalogs)),
+            planes: Arc::new(ControlPlanes::new(store.clone(), config.clone(), catalogs)),
             fairness: Arc::new(fairness),
             credentials: Arc::default(),
             metrics,
@@ -277,6 +309,7 @@ impl From<ControlPlaneError> for crate::service::Failure {
     fn from(error: ControlPlaneError) -> Self {
         crate::service::Failure(Box::new(match error {
             ControlPlaneError::Store(error) => store_status(error),
+            many @ ControlPlaneError::TooManyRotations(_) => Status::bad_request(many.to_string()),
             other => {
                 tracing::error!(error = %other, "a control plane cannot be opened");
                 Status::internal(other)
@@ -295,7 +328,23 @@ impl From<StoreError> for crate::service::Failure {
 mod tests {
     use std::time::Duration;
 
+    use super::Issuers;
     use crate::fixture::Fixture;
+
+    #[test]
+    fn every_control_plane_has_its_issuer() {
+        let check = |issuers: Issuers, name: &str, expected: &str| {
+            assert_eq!(issuers.url(name, "host"), expected);
+        };
+        let host = |port| Issuers::Host { domain: "planes.example.com".to_owned(), port };
+        check(host(6443), "a", "https://a.planes.example.com:6443");
+        check(host(443), "a", "https://a.planes.example.com");
+        check(host(443), "host", "https://host.planes.example.com");
+        let path = || Issuers::Path(([127, 0, 0, 1], 6443).into());
+        check(path(), "a", "https://127.0.0.1:6443/control-planes/a");
+        check(path(), "host", "https://127.0.0.1:6443");
+        check(Issuers::One("https://x".to_owned()), "a", "https://x");
+    }
 
     #[tokio::test]
     async fn whoever_retires_says_so_and_serves_on() {

@@ -11,7 +11,7 @@ use store::{Export, Revision, StoreError, Tenant, TenantId};
 use crate::backup;
 use crate::call::timestamp;
 use crate::codec::Codec;
-use crate::control_plane::{Charter, ControlPlane, ControlPlaneError, Keys};
+use crate::control_plane::{Charter, ControlPlane, ControlPlaneError, KeyChange, KeyKind, Keys};
 use crate::encryption::DataKeys;
 use crate::engine::{Engine, no_control_plane};
 use crate::service::Failure;
@@ -141,6 +141,16 @@ impl Engine {
             self.announce(name).await?;
         }
         Ok(())
+    }
+
+    /// Changes a key of a control plane. Requests that were let in by what counts no more end at once, also watches.
+    pub async fn change_key(&self, name: &str, kind: KeyKind, change: KeyChange) -> Result<(), Failure> {
+        let Some(tenant) = self.store.tenant(name).await? else { return Err(no_control_plane().into()) };
+        let changed =
+            |tenant: &Tenant| self.planes.record_with_key_change(tenant, kind, change, self.now()).map(Some);
+        self.change_record(&tenant, changed).await?;
+        self.planes.forget(name);
+        Ok(self.announce(name).await?)
     }
 
     /// Takes a control plane away with everything in it. Returns whether there was one.

@@ -59,7 +59,7 @@ pub use body::{Body, BoxError, status_response};
 pub use door::Door;
 pub use elsewhere::Elsewhere;
 pub use encryption::{DataKeys, InstallationKeys, KeySource};
-pub use engine::{Config, DEDICATED_STORE, DEFAULT_STORE, Engine};
+pub use engine::{Config, DEDICATED_STORE, DEFAULT_STORE, Engine, Issuers};
 pub use engines::Engines;
 pub use extension::{Extension, Needed, RotationFailure, RotationReport, Rotator, Writing};
 pub use foresight::Foresight;

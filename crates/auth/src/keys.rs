@@ -1,10 +1,14 @@
 //! ECDSA keys on P-256: what authorities and token issuers sign with.
 
 use std::fmt;
+use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use crate::Secret;
 
@@ -18,6 +22,21 @@ pub enum KeyError {
     Public,
     #[error("the signature could not be made")]
     Sign,
+}
+
+/// Which key made a signature: a hash of its public half, as tokens name it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Signer(pub(crate) Arc<str>);
+
+impl Signer {
+    /// By its `SubjectPublicKeyInfo`.
+    pub(crate) fn of(public_der: &[u8]) -> Signer {
+        Signer(BASE64_URL_SAFE_NO_PAD.encode(digest(&SHA256, public_der)).into())
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
 }
 
 /// A private key. It is shown nowhere but in [`SigningKey::to_pem`].

@@ -22,6 +22,6 @@ pub mod tokens;
 pub mod user;
 
 pub use authorize::{Attributes, Authorizer, Decision};
-pub use keys::KeyError;
+pub use keys::{KeyError, Signer};
 pub use secret::{Secret, same_secret};
 pub use user::UserInfo;

@@ -143,6 +143,10 @@ impl Api {
         self.send(Method::GET, path, None).await
     }
 
+    pub async fn post_path(&self, path: &str) -> Result<Value, ApiError> {
+        self.send(Method::POST, path, None).await
+    }
+
     pub async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
         optional(self.send(Method::GET, &kind.object(namespace, name), None).await)
     }

@@ -21,6 +21,7 @@ mod moment;
 pub mod moving;
 pub mod plan;
 pub mod revoke;
+mod rotation;
 pub mod tf;
 pub mod version;
 mod waiting;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -74,6 +75,9 @@ pub struct HostOptions {
     /// A file with a token whose bearer administers the hosting control plane [default: none]
     #[arg(long, value_name = "FILE", env = "HANGAR_ADMIN_TOKEN_FILE")]
     pub admin_token_file: Option<PathBuf>,
+    /// The longest life of a service account's token that a client can ask for; 0 is no limit [default: 48h]
+    #[arg(long, value_name = "DURATION", env = "HANGAR_SERVICE_ACCOUNT_MAX_TOKEN_EXPIRATION")]
+    pub service_account_max_token_expiration: Option<String>,
     /// Seconds to serve on after being asked to end, not ready any more [default: 5 on a shared store, else 0]
     #[arg(long, value_name = "SECONDS", env = "HANGAR_SHUTDOWN_DELAY")]
     pub shutdown_delay: Option<u64>,
@@ -95,6 +99,28 @@ pub struct HostOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub providers: ProviderOptions,
+}
+
+/// Of tokens, unless something else is said.
+pub const MAX_TOKEN_EXPIRATION: &str = "48h";
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// The longest life of a token; none is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenExpiration(pub Option<Duration>);
+
+/// Within the limits that upstream has for the setting.
+pub fn token_expiration(text: &str) -> Result<TokenExpiration, String> {
+    let lifetime = crate::commands::duration(text)?;
+    if lifetime.is_zero() {
+        return Ok(TokenExpiration(None));
+    }
+    if lifetime < HOUR || lifetime.as_secs() > 1 << 32 {
+        return Err(
+            "the service-account-max-token-expiration must be between 1 hour and 2^32 seconds".to_owned()
+        );
+    }
+    Ok(TokenExpiration(Some(lifetime)))
 }
 
 /// Refuses what is not a range where it is said.
@@ -141,6 +167,9 @@ impl HostOptions {
             audit_log: self.audit_log.or(other.audit_log),
             audit_policy: self.audit_policy.or(other.audit_policy),
             admin_token_file: self.admin_token_file.or(other.admin_token_file),
+            service_account_max_token_expiration: self
+                .service_account_max_token_expiration
+                .or(other.service_account_max_token_expiration),
             shutdown_delay: self.shutdown_delay.or(other.shutdown_delay),
             egress_allow: if self.egress_allow.is_empty() { other.egress_allow } else { self.egress_allow },
             limits: self.limits.over(other.limits),
@@ -214,6 +243,8 @@ pub struct Configuration {
     pub admin_token_file: Option<PathBuf>,
     pub terraform_plugin_dir: Option<PathBuf>,
     pub shutdown_delay: Option<u64>,
+    /// The longest that a client can ask for; none is no limit.
+    pub max_token_lifetime: Option<Duration>,
     pub terraform_module_dir: Option<PathBuf>,
     pub egress_allow: egress::Ranges,
     pub encryption: KeyOptions,
@@ -260,6 +291,10 @@ impl Configuration {
             (None, Some(_)) => bail!("--audit-policy needs a file to write to: add --audit-log FILE"),
         };
         let egress_allow = egress::Ranges::parse(&host.egress_allow).context("egressAllow")?;
+        let expiration = host.service_account_max_token_expiration.as_deref().unwrap_or(MAX_TOKEN_EXPIRATION);
+        let max_token_lifetime = token_expiration(expiration)
+            .map_err(|why| anyhow::anyhow!("--service-account-max-token-expiration: {why}"))?
+            .0;
         Ok(Configuration {
             egress_allow,
             limits: host.limits,
@@ -275,6 +310,7 @@ impl Configuration {
             admin_token_file: host.admin_token_file,
             terraform_plugin_dir: host.terraform_plugin_dir,
             shutdown_delay: host.shutdown_delay,
+            max_token_lifetime,
             terraform_module_dir: host.terraform_module_dir,
             encryption: host.encryption,
             aws: host.aws,

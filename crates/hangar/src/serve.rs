@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use apiserver::control_plane::{AwsUse, Charter, Keys, Quota};
-use apiserver::{ApiServer, Config, Engine, Engines};
+use apiserver::control_plane::{AwsUse, Charter, IN_CLUSTER_ISSUER, Keys, Quota};
+use apiserver::{ApiServer, Config, Engine, Engines, Issuers};
 use clap::{Args, ValueEnum};
 use listener::{Doors, Listener, ServingCertificate};
 use objects::CompactString;
@@ -24,11 +24,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::clouds::aws::AwsOptions;
-use crate::configuration::{Audit, egress_range};
+use crate::configuration::{self, Audit, egress_range};
 use crate::limits::LimitOptions;
 use crate::numbers::Numbers;
 use crate::stores::{self, Wanted};
-use crate::{admin, clouds, controlling, files, hosting, keys, kubeconfig, logs, process, up};
+use crate::{clouds, controlling, files, hosting, keys, kubeconfig, logs, process, up};
 
 #[derive(Args, Debug)]
 pub struct ServeOptions {
@@ -91,6 +91,13 @@ pub struct ServeOptions {
     /// The key that service accounts' tokens are signed with, PEM
     #[arg(long, value_name = "FILE", requires = "client_ca_file")]
     service_account_key_file: Option<PathBuf>,
+    /// The issuer of service accounts' tokens: a URL under which clients find the discovery document [default: made of
+    /// the domain or the address]
+    #[arg(long, value_name = "URL", requires = "control_plane", value_parser = issuer_url)]
+    service_account_issuer: Option<String>,
+    /// The longest life of a service account's token that a client can ask for; 0 is no limit
+    #[arg(long, value_name = "DURATION", default_value = configuration::MAX_TOKEN_EXPIRATION, value_parser = configuration::token_expiration)]
+    service_account_max_token_expiration: configuration::TokenExpiration,
     #[command(flatten)]
     encryption: keys::KeyOptions,
     /// What the control plane may take, as the JSON of its spec.quota [default: what it wants]
@@ -129,6 +136,9 @@ pub struct ServeOptions {
     logging: logs::Options,
 }
 
+/// Of the certificate in the kubeconfig that is written once, at the start.
+const ADMIN_LIFETIME: Duration = Duration::from_secs(365 * 24 * 3_600);
+
 /// Which loops run in the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Controllers {
@@ -143,6 +153,13 @@ fn quota(text: &str) -> Result<Quota, String> {
 
 fn aws_use(text: &str) -> Result<AwsUse, String> {
     serde_json::from_str(text).map_err(|error| format!("not a use of AWS: {error}"))
+}
+
+/// As upstream takes it.
+fn issuer_url(text: &str) -> Result<String, String> {
+    let is_url =
+        text.strip_prefix("https://").is_some_and(|rest| !rest.is_empty() && !rest.contains(['?', '#', ' ']));
+    if is_url { Ok(text.trim_end_matches('/').to_owned()) } else { Err("not an https URL".to_owned()) }
 }
 
 fn aws_options(text: &str) -> Result<AwsOptions, String> {
@@ -207,6 +224,8 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         keys: opened.keys.clone(),
         serving_authority: shown.authority.clone(),
         address,
+        issuers: issuers(&options, address),
+        max_token_lifetime: options.service_account_max_token_expiration.0,
         limits: options.limits.requests(),
         egress: egress::Policy::new(egress::Ranges::parse(&options.egress_allow)?),
         admin_token: None,
@@ -253,6 +272,20 @@ async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     tracing::info!(%address, control_plane = single.unwrap_or("all"), "serving");
     let delay = process::delay(options.shutdown_delay, stores.is_shared());
     process::Running { interrupts, engines, stop, closing, delay, serving, controlling }.until_stopped().await
+}
+
+/// What tokens say who issued them.
+fn issuers(options: &ServeOptions, address: SocketAddr) -> Issuers {
+    match (&options.service_account_issuer, &options.control_plane) {
+        (Some(url), _) => Issuers::One(url.clone()),
+        (None, None) => up::issuers(&options.domain, address),
+        // The process that started this one serves it beside others.
+        (None, Some(name)) if options.on_stdin => {
+            Issuers::One(up::issuers(&options.domain, address).url(name, up::HOSTING))
+        }
+        // Of a server behind something else, only whoever put it there knows the address.
+        (None, Some(_)) => Issuers::One(IN_CLUSTER_ISSUER.to_owned()),
+    }
 }
 
 /// Where requests come in.
@@ -331,7 +364,7 @@ async fn establish(engine: &Arc<Engine>, name: &str, options: &ServeOptions) -> 
     if let Some(path) = &options.admin_kubeconfig {
         let plane = engine.planes.find(name).await?.context("the control plane is gone")?;
         let admin = engine
-            .issue_client(&plane, "kubernetes-admin", &[auth::user::MASTERS], admin::LIFETIME)
+            .issue_client(&plane, "kubernetes-admin", &[auth::user::MASTERS], ADMIN_LIFETIME)
             .map_err(refused)?;
         let server = format!("https://{}", engine.config.address);
         let config = kubeconfig::single(name, &server, &engine.config.serving_authority, &admin);

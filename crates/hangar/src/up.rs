@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use apiserver::{ApiServer, Config, Engine, audit};
+use apiserver::{ApiServer, Config, Engine, Issuers, audit};
 use auth::pki::Authority;
 use listener::{Doors, Listener, ServingCertificate};
 use store::Fence;
@@ -81,6 +81,8 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
         keys: opened.keys.clone(),
         serving_authority: authority.certificate_pem(),
         address,
+        issuers: issuers(&configuration.domain, address),
+        max_token_lifetime: configuration.max_token_lifetime,
         limits: configuration.limits.requests(),
         egress: egress::Policy::new(configuration.egress_allow.clone()),
         admin_token: configuration.admin_token_file.as_deref().map(admin_token).transpose()?,
@@ -102,6 +104,8 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     admin::keep_kubeconfig(engine, &hosting, &configuration.kubeconfig, &reached)?;
 
     let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
+    let kubeconfig = configuration.kubeconfig.clone();
+    tokio::spawn(admin::keep_good(engine.clone(), kubeconfig, server, trusted, stop.clone()));
     let settings = tenancy::Settings::new(&configuration.domain, address.port());
     let processes = processes(&configuration, address, &authority, stop.clone(), stores.is_shared())?;
     tenancy::prepare(engines.clone(), &settings, processes.as_ref()).await?;
@@ -167,6 +171,15 @@ async fn serve(configuration: Configuration) -> anyhow::Result<()> {
     process::Running { interrupts, engines, stop, closing, delay, serving, controlling }.until_stopped().await
 }
 
+/// Issuers that clients can reach: by host name in a domain of the installation's own, by path otherwise.
+pub fn issuers(domain: &str, address: SocketAddr) -> Issuers {
+    if tenancy::is_local(domain) {
+        Issuers::Path(address)
+    } else {
+        Issuers::Host { domain: domain.to_owned(), port: address.port() }
+    }
+}
+
 /// A path as a shell takes it.
 fn quoted(path: &Path) -> String {
     let path = path.display().to_string();
@@ -205,6 +218,8 @@ fn processes(
     if !configuration.egress_allow.is_empty() {
         arguments.push(format!("--egress-allow={}", configuration.egress_allow));
     }
+    let seconds = configuration.max_token_lifetime.map_or(0, |lifetime| lifetime.as_secs());
+    arguments.push(format!("--service-account-max-token-expiration={seconds}s"));
     if let Some(Audit { policy: Some(policy), .. }) = &configuration.audit {
         arguments.push(format!("--audit-policy={}", std::fs::canonicalize(policy)?.display()));
     }

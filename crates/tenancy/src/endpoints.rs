@@ -11,6 +11,7 @@
 //! | `GET /hangar/v1/control-planes/A/diff/B` | what B has other than A |
 //! | `GET /hangar/v1/keys` | the ids of the installation's keys |
 //! | `POST /hangar/v1/keys/data/rotate` | another key for data at rest |
+//! | `POST /hangar/v1/control-planes/NAME/keys/KIND?change=CHANGE` | changes a key; see [`key_change`] |
 //!
 //! Who may ask is said by roles with these `nonResourceURLs`; nobody but administrators may by default. What else it takes
 //! to write a `ControlPlane` is in [`rights`](crate::rights).
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::call::Head;
-use apiserver::control_plane::Charter;
+use apiserver::control_plane::{Charter, KeyChange, KeyKind};
 use apiserver::service::{Answer, Failure, method_not_allowed};
 use apiserver::{Body, Engine, Engines, Extension, Needed, RotationFailure, Rotator, Writing};
 use async_trait::async_trait;
@@ -44,6 +45,12 @@ use crate::{apart, embedded, history, hooks, names, operations, operator, rights
 const PAGE: usize = 500;
 /// How long a backup that is not wanted is listened to.
 const POUR_AWAY: Duration = Duration::from_secs(10);
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+/// The life of the longest certificates in kubeconfigs; those that requests for certificates get are no longer.
+const CLIENT_OVERLAP: Duration = DAY.saturating_mul(366);
+/// The life of the longest tokens: those of pods.
+const TOKEN_OVERLAP: Duration = DAY.saturating_mul(366);
 
 pub struct Endpoints {
     engines: Engines,
@@ -175,6 +182,35 @@ impl Endpoints {
         Ok(answer(&importing.done().await.map_err(refused)?))
     }
 
+    /// Changes a key, and has everything renewed that was made with it.
+    async fn change_key(&self, name: &str, kind: &str, head: &Head) -> Answer {
+        let (kind, change) = key_change(kind, head)?;
+        if self.apart(name).is_some() {
+            let why = format!(
+                "control plane {name:?} runs in its own process (spec.isolation), whose keys cannot be rotated; \
+                 spec.credentials.generation replaces its client authority"
+            );
+            return Err(Status::bad_request(why).into());
+        }
+        let hosting = self.engines.default_store();
+        let engine = self.engine_of(name).await?;
+        engine.change_key(name, kind, change).await?;
+        tracing::info!(control_plane = name, ?kind, ?change, "key changed");
+        match kind {
+            KeyKind::Tokens if matches!(change, KeyChange::Rotate { .. }) => {}
+            KeyKind::Tokens => renew_token_secrets(&embedded::client(self.engines.clone(), name)).await?,
+            // Its reconciliation writes new kubeconfigs. The hosting control plane has no such object.
+            KeyKind::Clients if name == hosting.config.hosting => {}
+            KeyKind::Clients => {
+                let client = embedded::client(self.engines.clone(), &hosting.config.hosting);
+                let time = objects::time::format(hosting.now());
+                let patch = json!({"metadata": {"annotations": {names::KEYS_CHANGED: time}}});
+                api::merge(&client, &operator::place(name), "", &patch).await.map_err(refused)?;
+            }
+        }
+        Ok(answer(&json!({"name": name})))
+    }
+
     async fn begin(
         &self,
         user: &UserInfo,
@@ -229,6 +265,9 @@ impl Extension for Endpoints {
             ["control-planes", name, "import"] if head.method == Method::POST => {
                 self.import(user, name, head, body).await
             }
+            ["control-planes", name, "keys", kind] if head.method == Method::POST => {
+                self.change_key(name, kind, head).await
+            }
             ["control-planes", one, "diff", other] if get => {
                 let (left, right) = (self.backup(one, None).await?, self.backup(other, None).await?);
                 Ok(answer(&json!({"items": operations::diff(left, right).await?})))
@@ -246,7 +285,7 @@ impl Extension for Endpoints {
             }
             ["keys"] | ["keys", "data", "rotate"] => Err(method_not_allowed().into()),
             ["control-planes", _, "usage" | "export" | "import" | "revision" | "audit"]
-            | ["control-planes", _, "diff", _] => Err(method_not_allowed().into()),
+            | ["control-planes", _, "diff" | "keys", _] => Err(method_not_allowed().into()),
             _ => {
                 Err(Status::new(Reason::NotFound, "the server could not find the requested resource").into())
             }
@@ -268,6 +307,54 @@ fn not_rotated(failure: RotationFailure) -> Status {
         RotationFailure::Failed(_) => Reason::InternalError,
     };
     Status::new(reason, failure.to_string())
+}
+
+/// `clients` is the authority of client certificates, `tokens` the key of service accounts' tokens. `rotate` lets the old one
+/// verify for as long as what it signed can be valid, or for `overlapSeconds`; `finish` ends that; `revoke` does both.
+fn key_change(kind: &str, head: &Head) -> Result<(KeyKind, KeyChange), Failure> {
+    let bad = |why: String| Failure::from(Status::bad_request(why));
+    let (kind, longest) = match kind {
+        "clients" => (KeyKind::Clients, CLIENT_OVERLAP),
+        "tokens" => (KeyKind::Tokens, TOKEN_OVERLAP),
+        other => return Err(bad(format!("there is no key {other:?}: it is clients or tokens"))),
+    };
+    let change = match head.query.get("change") {
+        Some("rotate") => KeyChange::Rotate {
+            overlap: match head.query.get("overlapSeconds").map(str::parse) {
+                None => longest,
+                Some(Ok(seconds)) => Duration::from_secs(seconds).min(longest),
+                Some(Err(_)) => return Err(bad("overlapSeconds must be a number".to_owned())),
+            },
+        },
+        Some("finish") => KeyChange::Finish,
+        Some("revoke") => KeyChange::Revoke,
+        _ => return Err(bad("change must be rotate, finish or revoke".to_owned())),
+    };
+    Ok((kind, change))
+}
+
+/// Takes the tokens out of Secrets that hold them for good: the controller writes new ones.
+async fn renew_token_secrets(client: &kube::Client) -> Result<(), Failure> {
+    const SECRETS: &str =
+        "/api/v1/secrets?fieldSelector=type%3Dkubernetes.io%2Fservice-account-token&limit=500";
+    let mut next = String::new();
+    loop {
+        let page = api::get_path(client, &format!("{SECRETS}&continue={next}")).await.map_err(refused)?;
+        for secret in page["items"].as_array().into_iter().flatten() {
+            let place = api::Place::new("v1", "secrets", meta::namespace(secret), meta::name(secret));
+            let patch = json!({"data": {"token": null}});
+            match api::merge(client, &place, "", &patch).await {
+                // It went meanwhile, and its token with it.
+                Err(error) if error.code() == Some(404) => {}
+                patched => drop(patched.map_err(refused)?),
+            }
+        }
+        next =
+            page["metadata"]["continue"].as_str().unwrap_or_default().replace('+', "%2B").replace('=', "%3D");
+        if next.is_empty() {
+            return Ok(());
+        }
+    }
 }
 
 fn no_backup(error: StoreError) -> Failure {

@@ -49,7 +49,7 @@ use std::sync::Arc;
 use apiserver::Engines;
 use runtime::Controller;
 
-pub use embedded::Embedded;
+pub use embedded::{Embedded, is_local};
 pub use endpoints::Endpoints;
 pub use host::{Doors, Host, HostError, Settings, Subject};
 pub use install::{built_in_hooks, definitions, install};

@@ -26,6 +26,8 @@ pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const MANAGED_BY_VALUE: &str = "Helm";
 pub const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 
+/// When the keys of a control plane were last changed by command: its kubeconfigs are written anew.
+pub const KEYS_CHANGED: &str = "hangar.dev/keys-changed-at";
 /// Marks workloads that stand for something this process does itself: no controller is to make pods of them.
 pub const STAND_IN: &str = "hangar.dev/stand-in";
 

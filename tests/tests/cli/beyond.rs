@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use end_to_end::Server;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use end_to_end::{Credentials, Server};
 use serde_json::{Value, json};
 
 use super::{Desk, finished};
@@ -128,6 +130,94 @@ fn what_was_handed_out_is_revoked() {
     assert_eq!(read["users"][0]["user"].as_object().unwrap().keys().collect::<Vec<_>>(), ["token"]);
     std::fs::write(&copy, config).unwrap();
     assert!(desk.kubectl(&format!("--kubeconfig {} get cp", copy.display())).ok().contains("its"));
+}
+
+/// Keys of a control plane are replaced by command: contexts get new credentials, and copies of old ones are good until
+/// that is finished.
+#[test]
+fn keys_are_rotated() {
+    let server = Server::start();
+    let desk = Desk::beside(&server);
+    desk.hangar("create one").ok();
+    let copy = desk.home.path().join("copy");
+    std::fs::write(&copy, desk.hangar("kubeconfig one").ok()).unwrap();
+    let by_copy = format!("--kubeconfig {} get namespaces", copy.display());
+    let token = desk.kubectl("create token default").ok();
+    let by_token = |token: &str| {
+        let plane =
+            server.client_as(Credentials::from_kubeconfig(&server.kubeconfig()).with_token(token.trim()));
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        plane.post("/control-planes/one/apis/authentication.k8s.io/v1/selfsubjectreviews", &review).code
+    };
+    assert_eq!(by_token(&token), 201);
+    assert_eq!(
+        desk.hangar("keys rotate clients one").ok(),
+        "✔ Changing keys of control plane one...\n✔ Waiting for new credentials...\n"
+    );
+    desk.kubectl(&by_copy).ok();
+    desk.kubectl("get namespaces").ok();
+    desk.hangar("keys rotate tokens one").ok();
+    let newer = desk.kubectl("create token default").ok();
+    assert_eq!((by_token(&token), by_token(&newer)), (201, 201));
+    desk.hangar("keys rotate clients one --finish").ok();
+    let refused = desk.kubectl(&by_copy);
+    assert!(refused.err.contains("Unauthorized"), "{refused:?}");
+    desk.kubectl("get namespaces").ok();
+    desk.hangar("keys rotate tokens one --finish").ok();
+    assert_eq!((by_token(&token), by_token(&newer)), (401, 201));
+    // A token that lives in a Secret is written anew when the key that signed it is gone.
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+        "metadata": {"name": "kept", "annotations": {"kubernetes.io/service-account.name": "default"}},
+    });
+    let file = desk.home.path().join("secret.json");
+    std::fs::write(&file, secret.to_string()).unwrap();
+    desk.kubectl(&format!("apply -f {}", file.display())).ok();
+    let kept = || {
+        for _ in 0..100 {
+            let said = desk.kubectl("get secret kept -o jsonpath={.data.token}").ok();
+            if !said.is_empty() {
+                return String::from_utf8(STANDARD.decode(said).unwrap()).unwrap();
+            }
+        }
+        panic!("no token is written into the Secret");
+    };
+    let before = kept();
+    desk.hangar("revoke one --tokens").ok();
+    assert_eq!((by_token(&newer), by_token(&before)), (401, 401));
+    let after = kept();
+    assert_ne!(after, before);
+    assert_eq!(by_token(&after), 201);
+    desk.hangar("keys rotate tokens none").refused("control plane not found on server");
+}
+
+/// The administrator's certificate is one that the server keeps good, and that can be revoked.
+#[test]
+fn the_administrator_of_the_hosting_control_plane_is_revoked() {
+    let server = Server::start();
+    let desk = Desk::empty();
+    let file = server.kubeconfig();
+    let hangar = |line: &str| desk.hangar(&format!("--kubeconfig {} {line}", file.display()));
+    let copy = desk.home.path().join("copy");
+    let by_copy = || {
+        let said = desk.kubectl(&format!("--kubeconfig {} get controlplanes", copy.display()));
+        // kubectl has other words for 401 while it asks what there is.
+        (said.code, said.err.contains("Unauthorized") || said.err.contains("must be logged in"))
+    };
+    std::fs::copy(&file, &copy).unwrap();
+    assert_eq!(
+        hangar("revoke --hosting").ok(),
+        "✔ Revoking the credentials of the hosting control plane...\n✔ Waiting for new credentials...\n"
+    );
+    assert_eq!(by_copy(), (1, true));
+    hangar("list").ok();
+    std::fs::copy(&file, &copy).unwrap();
+    hangar("keys rotate clients").ok();
+    assert_ne!(std::fs::read(&file).unwrap(), std::fs::read(&copy).unwrap());
+    assert_eq!(by_copy(), (0, false));
+    hangar("keys rotate clients --finish").ok();
+    assert_eq!(by_copy(), (1, true));
+    hangar("list").ok();
 }
 
 #[test]

@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout, reason = "the seed and the delays are said")]
 
 mod churn;
+mod keys;
 mod leases;
 mod load;
 mod readiness;
@@ -44,7 +45,10 @@ on_both!(
     shards_go_to_whoever_is_there,
     readiness_follows_the_database,
     other_keys_are_refused,
+    all_learn_of_rotated_keys,
 );
+
+use keys::all_learn_of_rotated_keys;
 
 /// Writes of each writer where nothing is killed.
 const WRITES: usize = 60;

@@ -51,10 +51,7 @@ pub async fn answer(engine: &Arc<Engine>, plane: &Arc<ControlPlane>, head: &Head
         ["metrics"] => metrics::answer(engine, plane, head).await,
         ["api" | "apis", ..] => discovery::answer(engine, plane, head, &parts).await,
         ["openapi", rest @ ..] => openapi::answer(engine, plane, head, rest).await,
-        [".well-known", "openid-configuration"] => Ok(body::json(
-            200,
-            &plane.issuer.discovery_document(&format!("https://{}", engine.config.address)),
-        )),
+        [".well-known", "openid-configuration"] => Ok(body::json(200, &plane.issuer.discovery_document())),
         ["openid", "v1", "jwks"] => {
             let content_type = http::HeaderValue::from_static("application/jwk-set+json");
             Ok(body::response(200, content_type, plane.issuer.keys_document().to_string()))

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use auth::Signer;
 use auth::tokens::VerifiedToken;
 use auth::tokens::bootstrap::BootstrapToken;
 use auth::user::UserInfo;
@@ -27,7 +28,7 @@ type Remembered<T> = Cache<Proof, (Arc<T>, Timestamp)>;
 
 /// Certificates and tokens whose signatures were found good a moment ago.
 pub struct Credentials {
-    certificates: Remembered<UserInfo>,
+    certificates: Remembered<(Arc<UserInfo>, Signer)>,
     tokens: Remembered<VerifiedToken>,
 }
 
@@ -48,13 +49,29 @@ pub fn unauthorized() -> Status {
 
 /// The user of a request. Wrong credentials are refused; none at all is the anonymous user.
 pub async fn user(engine: &Engine, plane: &ControlPlane, head: &Head) -> Result<Arc<UserInfo>, Failure> {
+    match known(engine, plane, head).await {
+        // Another process may have changed the keys a moment ago, and signed this with the new ones.
+        Err(refused) if engine.replicas.get().is_some() && refused.0.reason == Reason::Unauthorized => {
+            match engine.planes.with_new_keys(plane, engine.now()).await? {
+                Some(renewed) => known(engine, &renewed, head).await,
+                None => Err(refused),
+            }
+        }
+        known => known,
+    }
+}
+
+async fn known(engine: &Engine, plane: &ControlPlane, head: &Head) -> Result<Arc<UserInfo>, Failure> {
     if let Some(identity) = &head.door.identity {
         return Ok(identity.clone());
     }
     let now = engine.now();
     if let Some(token) = head.bearer_token()? {
-        let found = by_token(engine, plane, token, None, now).await?;
-        return Ok(Arc::new(found.ok_or_else(unauthorized)?.user));
+        let found = by_token(engine, plane, token, None, now).await?.ok_or_else(unauthorized)?;
+        if let Some(signer) = &found.signer {
+            head.signed_by(signer);
+        }
+        return Ok(Arc::new(found.user));
     }
     if let Some(leaf) = head.door.certificates.first() {
         return by_certificate(engine, plane, head, leaf, now);
@@ -69,19 +86,21 @@ fn by_certificate(
     leaf: &[u8],
     now: Timestamp,
 ) -> Result<Arc<UserInfo>, Failure> {
-    // With the authority: what was good before it was replaced is not remembered as good now.
-    let hash = Sha256::new().chain_update(plane.authority.certificate_der()).chain_update(leaf).finalize();
+    // With the keys: what was good before they were replaced is not remembered as good now.
+    let hash = Sha256::new().chain_update(plane.trust).chain_update(leaf).finalize();
     let proof = (plane.id, hash.into());
     let cache = &engine.credentials.certificates;
-    if let Some(user) = remembered(cache, &proof, now) {
-        return Ok(user);
+    if let Some(known) = remembered(cache, &proof, now) {
+        head.signed_by(&known.1);
+        return Ok(known.0.clone());
     }
-    let user = plane.authority.verify_client(&head.door.certificates, now).map_err(|error| {
+    let (user, signer) = plane.authority.verify_signed(&head.door.certificates, now).map_err(|error| {
         tracing::debug!(control_plane = %plane.name, %error, "client certificate refused");
         unauthorized()
     })?;
     let user = Arc::new(user.authenticated());
-    cache.insert(proof, (user.clone(), now));
+    head.signed_by(&signer);
+    cache.insert(proof, (Arc::new((user.clone(), signer)), now));
     Ok(user)
 }
 
@@ -89,6 +108,8 @@ fn by_certificate(
 pub struct Bearer {
     pub user: UserInfo,
     pub audiences: Vec<String>,
+    /// Of tokens that are signed.
+    pub signer: Option<Signer>,
 }
 
 /// The user a token stands for now, if it stands for one. Also what a TokenReview asks, which may name
@@ -104,7 +125,7 @@ pub async fn by_token(
     let of_this_server = |user: UserInfo| {
         let mut own = plane.issuer.api_audiences().to_vec();
         own.retain(|one| audiences.is_none_or(|asked| asked.contains(one)));
-        (!own.is_empty()).then(|| Bearer { user: user.authenticated(), audiences: own })
+        (!own.is_empty()).then(|| Bearer { user: user.authenticated(), audiences: own, signer: None })
     };
     if let Some(admin) = &engine.config.admin_token
         && plane.name == engine.config.hosting
@@ -116,7 +137,8 @@ pub async fn by_token(
         let secret = read::object(engine, plane, "secrets", "kube-system", &bootstrap.secret_name()).await?;
         return Ok(secret.and_then(|secret| bootstrap.user(&secret, now)).and_then(of_this_server));
     }
-    let proof = (plane.id, Sha256::digest(token).into());
+    let hash = Sha256::new().chain_update(plane.trust).chain_update(token).finalize();
+    let proof = (plane.id, hash.into());
     let cache = &engine.credentials.tokens;
     let held = if audiences.is_none() { remembered(cache, &proof, now) } else { None };
     let verified = match held {
@@ -140,7 +162,11 @@ pub async fn by_token(
             if audiences.is_none() {
                 cache.insert(proof, (verified.clone(), now));
             }
-            Ok(Some(Bearer { user: user.authenticated(), audiences: verified.audiences.clone() }))
+            Ok(Some(Bearer {
+                user: user.authenticated(),
+                audiences: verified.audiences.clone(),
+                signer: Some(verified.signer.clone()),
+            }))
         }
         Err(error) => {
             tracing::debug!(control_plane = %plane.name, %error, "token refused");

@@ -21,8 +21,13 @@ pub async fn create(call: &Call) -> Answer {
     let request = TokenRequest::read(&body, namespace, name)?;
     let bound = found(call, request.bound_lookup()).await?;
     let node = found(call, request.node_lookup(bound.as_ref())).await?;
+    // Callers in this process keep what they get, and renew it by what it says.
+    let longest = call.engine.config.max_token_lifetime.filter(|_| call.head.door.identity.is_none());
     let issued =
-        request.issue(&call.plane.issuer, &account, bound.as_ref(), node.as_ref(), None, call.now)?;
+        request.issue(&call.plane.issuer, &account, bound.as_ref(), node.as_ref(), longest, call.now)?;
+    if let Some(warning) = request.shortened(longest) {
+        call.warn(warning);
+    }
     present::value(call, 201, issued).await
 }
 

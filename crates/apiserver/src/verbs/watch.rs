@@ -20,10 +20,12 @@ use wire::protobuf;
 use crate::body;
 use crate::call::{Call, revision};
 use crate::codec::{SchemaTag, Stored};
+use crate::control_plane::Changes;
 use crate::metrics;
 use crate::present;
 use crate::read;
 use crate::service::{Answer, Failure};
+use crate::stations::authenticate::unauthorized;
 use crate::stations::fairness::Reservation;
 use crate::surface::Row;
 use crate::trail;
@@ -87,6 +89,7 @@ pub async fn watch(call: &Call) -> Answer {
         .filter(|seconds| *seconds > 0);
     let timeout = timeout.map_or_else(default_timeout, Duration::from_secs);
     let watcher = Watcher {
+        changes: call.head.signer().map(|_| call.engine.planes.changes(&call.plane.name)),
         stopped: Box::pin(call.engine.stopped()),
         call: call.for_watch(),
         selection,
@@ -171,6 +174,8 @@ struct Watcher {
     call: Call,
     selection: Arc<Selection>,
     events: store::Watch,
+    /// Of the control plane, for callers whose keys may be revoked.
+    changes: Option<Changes>,
     stopped: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
     /// The first piece of the beginning, and what makes the others.
     first: Option<Bytes>,
@@ -197,6 +202,11 @@ impl Watcher {
         while !self.ended {
             tokio::select! {
                 biased;
+                () = changed(&mut self.changes) => {
+                    if is_revoked(&self.call).await {
+                        return Some(self.error(&unauthorized()));
+                    }
+                }
                 delivery = self.events.next() => match delivery {
                     Some(Ok(Delivery::Event(event))) => {
                         self.seen = event.revision;
@@ -322,6 +332,23 @@ impl Watcher {
             (_, true, true) => Some("MODIFIED"),
             (_, true, false) => Some("DELETED"),
         })
+    }
+}
+
+/// Returns true if the key that vouched for the caller does not count any more.
+async fn is_revoked(call: &Call) -> bool {
+    let Some(signer) = call.head.signer() else { return false };
+    match call.engine.planes.find(&call.plane.name).await {
+        Ok(Some(now)) => now.id == call.plane.id && !now.trusts(signer, call.engine.now()),
+        // What became of the control plane is for the store to say.
+        Ok(None) | Err(_) => false,
+    }
+}
+
+async fn changed(changes: &mut Option<Changes>) {
+    match changes {
+        Some(changes) => changes.next().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -21,9 +21,13 @@ use x509_cert::Certificate;
 use x509_cert::ext::pkix::{BasicConstraints, name::GeneralName};
 
 use crate::Secret;
-use crate::keys::{KeyError, SigningKey, pem_block};
+use crate::keys::{KeyError, Signer, SigningKey, pem_block};
 use certificate::{Template, Usages, extension};
 pub use verify::{ClientCertificateError, fingerprint};
+
+fn signer_of(anchor: &TrustAnchor<'_>) -> Signer {
+    Signer::of(&anchor.subject_public_key_info)
+}
 
 #[derive(thiserror::Error, Debug, PartialEq, Eq)]
 pub enum PkiError {
@@ -60,6 +64,17 @@ pub struct Authority {
     anchor: TrustAnchor<'static>,
     key: SigningKey,
     not_after: Timestamp,
+    /// Others whose clients still count.
+    earlier: Vec<Earlier>,
+}
+
+/// An authority that signs no more.
+#[derive(Debug)]
+struct Earlier {
+    anchor: TrustAnchor<'static>,
+    signer: Signer,
+    /// None of its certificates counts afterwards.
+    until: Timestamp,
 }
 
 impl Authority {
@@ -103,7 +118,34 @@ impl Authority {
         let der = CertificateDer::from(der);
         let anchor =
             webpki::anchor_from_trusted_cert(&der).map_err(|_| PkiError::NotACertificate)?.to_owned();
-        Ok(Authority { certificate, der, anchor, key, not_after })
+        Ok(Authority { certificate, der, anchor, key, not_after, earlier: Vec::new() })
+    }
+
+    /// Believes the clients of another authority (PEM) too, up to a moment: authorities can be changed without throwing
+    /// everybody out.
+    pub fn also_trust_until(mut self, certificate: &str, until: Timestamp) -> Result<Self, PkiError> {
+        let block = pem::parse(certificate).map_err(|_| PkiError::NotACertificate)?;
+        let der = CertificateDer::from(block.into_contents());
+        let anchor =
+            webpki::anchor_from_trusted_cert(&der).map_err(|_| PkiError::NotACertificate)?.to_owned();
+        let signer = signer_of(&anchor);
+        self.earlier.push(Earlier { anchor, signer, until });
+        Ok(self)
+    }
+
+    /// The key that signs now.
+    pub fn signer(&self) -> Signer {
+        signer_of(&self.anchor)
+    }
+
+    /// Returns true if clients with certificates of this key count.
+    pub fn trusts(&self, signer: &Signer, now: Timestamp) -> bool {
+        self.signer() == *signer || self.earlier.iter().any(|one| one.signer == *signer && now < one.until)
+    }
+
+    /// All keys whose certificates count, for whoever remembers what was verified.
+    pub fn signers(&self) -> impl Iterator<Item = Signer> {
+        std::iter::once(self.signer()).chain(self.earlier.iter().map(|one| one.signer.clone()))
     }
 
     /// The certificate that clients trust and servers hand out: `kube-root-ca.crt`.

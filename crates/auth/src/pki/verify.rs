@@ -6,7 +6,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use der::Decode;
 use der::asn1::ObjectIdentifier;
 use jiff::Timestamp;
-use rustls_pki_types::{CertificateDer, UnixTime};
+use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime};
 use webpki::{EndEntityCert, KeyUsage};
 use x509_cert::Certificate;
 use x509_cert::ext::pkix::name::DirectoryString;
@@ -14,6 +14,7 @@ use x509_cert::name::Name;
 
 use super::Authority;
 use super::certificate::{COMMON_NAME, ORGANIZATION};
+use crate::keys::Signer;
 use crate::user::{EXTRA_CREDENTIAL_ID, UserInfo};
 
 /// An attribute of the subject in which some issuers write the user's uid.
@@ -42,9 +43,44 @@ pub enum ClientCertificateError {
 }
 
 impl Authority {
-    /// The user of a certificate chain, leaf first, if it leads to this authority and is valid now.
+    /// The user of a certificate chain, leaf first, if it leads to this authority or an earlier one and is valid now.
     pub fn verify_client<C: AsRef<[u8]>>(
         &self,
+        chain: &[C],
+        now: Timestamp,
+    ) -> Result<UserInfo, ClientCertificateError> {
+        self.verify_signed(chain, now).map(|(user, _)| user)
+    }
+
+    /// The same, if the authority itself signed it and no earlier one.
+    pub fn verify_own_client<C: AsRef<[u8]>>(
+        &self,
+        chain: &[C],
+        now: Timestamp,
+    ) -> Result<UserInfo, ClientCertificateError> {
+        self.verify_by(&self.anchor, chain, now)
+    }
+
+    /// The user, and the key that signed for them.
+    pub fn verify_signed<C: AsRef<[u8]>>(
+        &self,
+        chain: &[C],
+        now: Timestamp,
+    ) -> Result<(UserInfo, Signer), ClientCertificateError> {
+        let refused = match self.verify_by(&self.anchor, chain, now) {
+            Ok(user) => return Ok((user, self.signer())),
+            Err(refused) => refused,
+        };
+        let earlier = self.earlier.iter().filter(|one| now < one.until);
+        let found = earlier
+            .filter_map(|one| Some((self.verify_by(&one.anchor, chain, now).ok()?, one.signer.clone())))
+            .next();
+        found.ok_or(refused)
+    }
+
+    fn verify_by<C: AsRef<[u8]>>(
+        &self,
+        anchor: &TrustAnchor<'_>,
         chain: &[C],
         now: Timestamp,
     ) -> Result<UserInfo, ClientCertificateError> {
@@ -57,7 +93,7 @@ impl Authority {
         end_entity
             .verify_for_usage(
                 webpki::ALL_VERIFICATION_ALGS,
-                std::slice::from_ref(&self.anchor),
+                std::slice::from_ref(anchor),
                 &intermediates,
                 UnixTime::since_unix_epoch(Duration::from_secs(seconds)),
                 KeyUsage::client_auth(),

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, ParsedPublicKey};
 use base64::Engine as _;
@@ -15,10 +14,11 @@ use super::claims::{BoundToken, Claims, Kubernetes, LEGACY_ISSUER, Legacy, Refer
 use super::verified::VerifiedToken;
 use super::{KEYS_PATH, TokenError};
 use crate::Secret;
-use crate::keys::{KeyError, SigningKey};
+use crate::keys::{KeyError, Signer, SigningKey, pem_block};
 use crate::user::service_account_name;
 
-/// The issuer of one control plane's tokens. No other control plane accepts them: the keys differ.
+/// The issuer of one control plane's tokens. No other control plane accepts them: the keys differ. Tokens that were
+/// issued under another URL with the same keys count on, so the URL can change.
 #[derive(Debug)]
 pub struct Issuer {
     /// `iss`: a URL under which the discovery document is found.
@@ -30,9 +30,14 @@ pub struct Issuer {
     verifiers: Vec<Verifier>,
 }
 
+/// The end of a key that is in use.
+const NEVER: Timestamp = Timestamp::MAX;
+
 #[derive(Debug)]
 struct Verifier {
-    id: String,
+    id: Signer,
+    /// Nothing that it signed counts afterwards.
+    until: Timestamp,
     /// The uncompressed point: a byte, then 32 each for x and y.
     point: Vec<u8>,
     key: DecodingKey,
@@ -54,13 +59,33 @@ impl Issuer {
 
     /// Accepts tokens signed by another key too (a private or a public one, as PEM): keys can be changed
     /// without throwing everybody out.
-    pub fn also_accept(mut self, key: &str) -> Result<Self, KeyError> {
+    pub fn also_accept(self, key: &str) -> Result<Self, KeyError> {
+        self.also_accept_until(key, NEVER)
+    }
+
+    /// The same up to a moment.
+    pub fn also_accept_until(mut self, key: &str, until: Timestamp) -> Result<Self, KeyError> {
         let verifier = match SigningKey::from_pem(key) {
             Ok(key) => Verifier::new(key.public_point().to_vec(), &key.public_der()?),
             Err(_) => Verifier::from_public_pem(key)?,
         };
-        self.verifiers.push(verifier);
+        self.verifiers.push(Verifier { until, ..verifier });
         Ok(self)
+    }
+
+    /// The public half of the key that signs now, as PEM.
+    pub fn public_pem(&self) -> Result<String, KeyError> {
+        Ok(pem_block("PUBLIC KEY", &self.key.public_der()?))
+    }
+
+    /// Returns true if tokens of this key count.
+    pub fn accepts(&self, signer: &Signer, now: Timestamp) -> bool {
+        self.verifiers.iter().any(|one| one.id == *signer && now < one.until)
+    }
+
+    /// All keys whose tokens count, for whoever remembers what was verified.
+    pub fn signers(&self) -> impl Iterator<Item = &Signer> {
+        self.verifiers.iter().map(|one| &one.id)
     }
 
     /// The audiences of this API server, if they are not just the issuer itself.
@@ -132,7 +157,7 @@ impl Issuer {
     fn sign(&self, claims: &Claims) -> Result<Secret<String>, TokenError> {
         let mut header = Header::new(Algorithm::ES256);
         header.typ = None; // as upstream: a token says how it is signed and by which key, no more
-        header.kid = self.verifiers.first().map(|own| own.id.clone());
+        header.kid = self.verifiers.first().map(|own| own.id.0.to_string());
         let key = EncodingKey::from_ec_der(self.key.pkcs8().expose());
         jsonwebtoken::encode(&header, claims, &key).map(Secret::new).map_err(|_| TokenError::Sign)
     }
@@ -146,12 +171,13 @@ impl Issuer {
         now: Timestamp,
     ) -> Result<VerifiedToken, TokenError> {
         let issuer = unverified_issuer(token).ok_or(TokenError::NotOurs)?;
-        if issuer != self.url && issuer != LEGACY_ISSUER {
+        let header = jsonwebtoken::decode_header(token).map_err(|_| TokenError::NotOurs)?;
+        let has_our_key = || self.verifiers.iter().any(|one| header.kid.as_deref() == Some(&*one.id.0));
+        if issuer != self.url && issuer != LEGACY_ISSUER && !has_our_key() {
             return Err(TokenError::NotOurs);
         }
-        let header = jsonwebtoken::decode_header(token).map_err(|_| TokenError::NotOurs)?;
-        let mut candidates =
-            self.verifiers.iter().filter(|one| header.kid.as_ref().is_none_or(|id| *id == one.id)).peekable();
+        let named = |one: &&Verifier| header.kid.as_deref().is_none_or(|id| *id == *one.id.0);
+        let mut candidates = self.verifiers.iter().filter(|one| now < one.until).filter(named).peekable();
         if candidates.peek().is_none() {
             return Err(TokenError::UnknownKey);
         }
@@ -160,11 +186,13 @@ impl Issuer {
         validation.validate_exp = false;
         validation.validate_aud = false;
         validation.required_spec_claims.clear();
-        let claims = candidates
-            .find_map(|one| jsonwebtoken::decode::<Claims>(token, &one.key, &validation).ok())
-            .ok_or(TokenError::Signature)?
-            .claims;
-        VerifiedToken::new(claims, &self.api_audiences, audiences, now)
+        let (claims, signer) = candidates
+            .find_map(|one| {
+                let decoded = jsonwebtoken::decode::<Claims>(token, &one.key, &validation).ok()?;
+                Some((decoded.claims, one.id.clone()))
+            })
+            .ok_or(TokenError::Signature)?;
+        VerifiedToken::new(claims, signer, &self.api_audiences, audiences, now)
     }
 
     /// `/openid/v1/jwks`
@@ -172,11 +200,11 @@ impl Issuer {
         json!({ "keys": self.verifiers.iter().map(Verifier::to_jwk).collect::<Vec<_>>() })
     }
 
-    /// `/.well-known/openid-configuration`, for a server that is reached at `address` (host and port).
-    pub fn discovery_document(&self, address: &str) -> Value {
+    /// `/.well-known/openid-configuration`, as it is found under the URL of the issuer.
+    pub fn discovery_document(&self) -> Value {
         json!({
             "issuer": self.url,
-            "jwks_uri": format!("https://{address}{KEYS_PATH}"),
+            "jwks_uri": format!("{}{KEYS_PATH}", self.url.trim_end_matches('/')),
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": ["ES256"],
@@ -186,8 +214,8 @@ impl Issuer {
 
 impl Verifier {
     fn new(point: Vec<u8>, public_der: &[u8]) -> Self {
-        let id = URL_SAFE.encode(digest(&SHA256, public_der));
-        Verifier { id, key: DecodingKey::from_ec_der(&point), point }
+        let id = Signer::of(public_der);
+        Verifier { id, until: NEVER, key: DecodingKey::from_ec_der(&point), point }
     }
 
     fn from_public_pem(text: &str) -> Result<Self, KeyError> {
@@ -203,7 +231,7 @@ impl Verifier {
     fn to_jwk(&self) -> Value {
         let (x, y) = self.point.get(1..).unwrap_or_default().split_at_checked(32).unwrap_or_default();
         json!({
-            "use": "sig", "kty": "EC", "kid": self.id, "crv": "P-256", "alg": "ES256",
+            "use": "sig", "kty": "EC", "kid": &*self.id.0, "crv": "P-256", "alg": "ES256",
             "x": URL_SAFE.encode(x), "y": URL_SAFE.encode(y),
         })
     }

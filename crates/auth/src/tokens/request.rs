@@ -103,6 +103,12 @@ impl<'a> TokenRequest<'a> {
         })
     }
 
+    /// What to warn of if the server's longest lifetime is shorter than the one that is asked for.
+    pub fn shortened(&self, longest: Option<Duration>) -> Option<String> {
+        let longest = i64::try_from(longest?.as_secs()).ok().filter(|longest| *longest < self.seconds)?;
+        Some(format!("requested expiration of {} seconds shortened to {longest} seconds", self.seconds))
+    }
+
     /// The body with a token in its status. `account`, `bound` and `node` are what was found; `longest`
     /// is the longest lifetime the server gives, whatever is asked for.
     pub fn issue(
@@ -337,5 +343,11 @@ mod tests {
         let longest = Some(Duration::from_secs(3600));
         let response = request.issue(&issuer, &account(), None, None, longest, now()).unwrap();
         assert_eq!(response["spec"]["expirationSeconds"], 3600);
+        assert_eq!(
+            request.shortened(longest).as_deref(),
+            Some("requested expiration of 7200 seconds shortened to 3600 seconds")
+        );
+        assert_eq!(request.shortened(Some(Duration::from_secs(7200))), None);
+        assert_eq!(request.shortened(None), None);
     }
 }

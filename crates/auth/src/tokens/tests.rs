@@ -212,9 +212,29 @@ fn keys_can_be_changed() {
     let header: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(header).unwrap()).unwrap();
     assert_eq!(header, json!({"alg": "ES256", "kid": keys[1]["kid"]}));
 
-    let discovery = new.discovery_document("a.example:6443");
-    assert_eq!(discovery["jwks_uri"], "https://a.example:6443/openid/v1/jwks");
+    let discovery = new.discovery_document();
+    assert_eq!(discovery["jwks_uri"], "https://a.example/openid/v1/jwks");
     assert_eq!(discovery["issuer"], URL);
+    let path = Issuer::generate("https://a.example:6443/control-planes/b").unwrap().discovery_document();
+    assert_eq!(path["jwks_uri"], "https://a.example:6443/control-planes/b/openid/v1/jwks");
+}
+
+/// Tokens outlive a change of the address that an issuer is named by, since the keys stay.
+#[test]
+fn the_url_can_be_changed() {
+    let (old, shared) = ("https://old.example", "https://kubernetes.default.svc.cluster.local".to_owned());
+    let issuer = Issuer::generate(old).unwrap().with_api_audiences([old.to_owned(), shared.clone()]);
+    let token = issuer.issue(&request(), now()).unwrap();
+    let only_old = issuer.issue(&BoundToken { audiences: vec![old.to_owned()], ..request() }, now()).unwrap();
+    let pem = issuer.to_pem();
+    let moved = Issuer::from_pem(URL, pem.expose()).unwrap().with_api_audiences([URL.to_owned(), shared]);
+    assert_eq!(
+        moved.verify(token.expose(), None, now()).unwrap().audiences,
+        ["https://kubernetes.default.svc.cluster.local"]
+    );
+    assert!(matches!(moved.verify(only_old.expose(), None, now()), Err(TokenError::Audience { .. })));
+    let other = Issuer::generate(URL).unwrap();
+    assert_eq!(other.verify(token.expose(), None, now()).unwrap_err(), TokenError::NotOurs);
 }
 
 #[test]

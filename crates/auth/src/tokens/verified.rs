@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::TokenError;
 use super::claims::{Claims, Kubernetes, Legacy, Reference};
+use crate::keys::Signer;
 use crate::same_secret;
 use crate::user::{self, UserInfo, split_service_account};
 
@@ -34,6 +35,8 @@ pub struct VerifiedToken {
     pub id: String,
     /// From then on its use should be noted in the audit log.
     pub stale_after: Option<Timestamp>,
+    /// Which key it was signed with.
+    pub signer: Signer,
     bound: Bound,
 }
 
@@ -56,6 +59,7 @@ enum Bound {
 impl VerifiedToken {
     pub(super) fn new(
         claims: Claims,
+        signer: Signer,
         api_audiences: &[String],
         wanted: Option<&[String]>,
         now: Timestamp,
@@ -67,13 +71,18 @@ impl VerifiedToken {
             return Err(TokenError::Audience { has: format!("{has:?}"), wants: format!("{wanted:?}") });
         }
         match (&claims.legacy, &claims.kubernetes) {
-            (Some(_), None) => Self::legacy(claims, audiences),
-            (None, Some(_)) => Self::bound(claims, audiences, now),
+            (Some(_), None) => Self::legacy(claims, signer, audiences),
+            (None, Some(_)) => Self::bound(claims, signer, audiences, now),
             _ => Err(TokenError::ClaimMissing("kubernetes.io")),
         }
     }
 
-    fn bound(claims: Claims, audiences: Vec<String>, now: Timestamp) -> Result<Self, TokenError> {
+    fn bound(
+        claims: Claims,
+        signer: Signer,
+        audiences: Vec<String>,
+        now: Timestamp,
+    ) -> Result<Self, TokenError> {
         let at = |seconds: i64| {
             let seconds = seconds.clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
             Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH)
@@ -101,11 +110,12 @@ impl VerifiedToken {
             audiences,
             id: claims.jti,
             stale_after: warnafter.map(at),
+            signer,
             bound,
         })
     }
 
-    fn legacy(claims: Claims, audiences: Vec<String>) -> Result<Self, TokenError> {
+    fn legacy(claims: Claims, signer: Signer, audiences: Vec<String>) -> Result<Self, TokenError> {
         let Some(Legacy { namespace, secret_name, service_account_name, service_account_uid }) =
             claims.legacy
         else {
@@ -131,6 +141,7 @@ impl VerifiedToken {
             audiences,
             id: String::new(),
             stale_after: None,
+            signer,
             bound: Bound::Legacy { secret: secret_name },
         })
     }

@@ -1,9 +1,10 @@
 //! `keys`: what the installation's keys are, and others in their place.
 
 use anyhow::Context;
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use serde_json::Value;
 
+use super::rotation::{self, Rotation};
 use super::{Session, list};
 
 const ROOT: &str = "/hangar/v1/keys";
@@ -14,37 +15,41 @@ pub enum Keys {
     List,
     /// Put another key in the place of one, while everything is served
     Rotate {
-        /// what to rotate
-        #[arg(value_enum)]
+        #[command(subcommand)]
         what: What,
     },
 }
 
 /// Keys that can be rotated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Subcommand, Clone, Debug)]
 pub enum What {
-    /// the key that encrypts the data keys of control planes
+    /// The key that encrypts the data keys of control planes
     Data,
-}
-
-impl What {
-    fn name(self) -> &'static str {
-        match self {
-            What::Data => "data",
-        }
-    }
+    /// The key of service accounts' tokens; the old one verifies until everything that it signed has expired
+    Tokens(Rotation),
+    /// The authority of client certificates, in the same way; kubeconfigs that the server keeps are written anew
+    Clients(Rotation),
 }
 
 pub async fn run(session: &Session, keys: Keys) -> anyhow::Result<()> {
+    match &keys {
+        Keys::Rotate { what: What::Tokens(rotation) } => {
+            return rotation::run(session, "tokens", rotation).await;
+        }
+        Keys::Rotate { what: What::Clients(rotation) } => {
+            return rotation::run(session, "clients", rotation).await;
+        }
+        Keys::List | Keys::Rotate { what: What::Data } => {}
+    }
     let hosting = session.hosting(&session.files.load()?).await?;
     match keys {
         Keys::List => {
             let found = hosting.api.get_path(ROOT).await.context("error listing keys")?;
             list::print(&lines(&found))
         }
-        Keys::Rotate { what } => {
-            let step = session.progress.step(format!("Rotating the {} key...", what.name()));
-            let done = hosting.api.upload(&format!("{ROOT}/{}/rotate", what.name()), Vec::new()).await;
+        Keys::Rotate { .. } => {
+            let step = session.progress.step("Rotating the data key...");
+            let done = hosting.api.upload(&format!("{ROOT}/data/rotate"), Vec::new()).await;
             let done = done.context("error rotating a key")?;
             step.done();
             let text = |field: &str| done[field].as_str().unwrap_or_default().to_owned();

@@ -181,6 +181,18 @@ impl Network {
         self.raw(door.server_name.as_deref(), credential, &head, body).await
     }
 
+    /// A watch that has begun: what it says is read bit by bit.
+    pub async fn watch(&self, door: &Door, credential: &Credential, path: &str) -> Watch {
+        let (host, prefix) = (&door.host, &door.prefix);
+        let bearer = credential.token.as_ref().map(|token| format!("Authorization: Bearer {token}\r\n"));
+        let bearer = bearer.unwrap_or_default();
+        let request =
+            format!("GET {prefix}{path} HTTP/1.1\r\nHost: {host}\r\n{bearer}Connection: close\r\n\r\n");
+        let mut stream = self.connect(door.server_name.as_deref(), credential, b"http/1.1").await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        Watch { stream, read: String::new() }
+    }
+
     /// An HTTP/2 connection through a door, for many requests.
     pub async fn open(&self, door: &Door, credential: &Credential) -> Connection {
         let stream = self.connect(door.server_name.as_deref(), credential, b"h2").await;
@@ -188,6 +200,30 @@ impl Network {
             http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
         Connection { sender, door: door.clone(), token: credential.token.clone() }
+    }
+}
+
+pub struct Watch {
+    stream: TlsStream<TcpStream>,
+    read: String,
+}
+
+impl Watch {
+    /// Reads until this has been said, or to the end if that is nothing.
+    pub async fn until(&mut self, said: Option<&str>) -> &str {
+        let mut bytes = Vec::new();
+        let reading = async {
+            while said.is_none_or(|said| !self.read.contains(said)) {
+                bytes.clear();
+                if self.stream.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
+                    assert!(said.is_none(), "it ended: {}", self.read);
+                    break;
+                }
+                self.read.push_str(&String::from_utf8_lossy(&bytes));
+            }
+        };
+        tokio::time::timeout(PATIENCE, reading).await.expect("it is said in time");
+        &self.read
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod client;
 mod connections;
+mod identity;
 mod neighbours;
 mod rights;
 mod world;

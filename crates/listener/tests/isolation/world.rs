@@ -126,8 +126,12 @@ impl World {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = Listener::bind(any, Arc::new(certificate), options).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let config = Config::new("host", [7; 32], serving.certificate_pem(), address);
-        let engine = Engine::new(store, Config { limits: requests, ..config });
+        let config = Config {
+            limits: requests,
+            max_token_lifetime: Some(2 * HOUR),
+            ..Config::new("host", [7; 32], serving.certificate_pem(), address)
+        };
+        let engine = Engine::new(store, config);
         let stop = CancellationToken::new();
         tokio::spawn(listener.serve(ApiServer::new(engine.clone()), stop.clone()));
         let mut roots = RootCertStore::empty();

@@ -63,6 +63,14 @@ impl Pods<'_> {
             file("service-account-key-file", "sa.key"),
             file("data-key-file", "data.key"),
         ];
+        // OpenShift chooses the host of a route only after there is one.
+        if !self.settings.is_openshift {
+            let issuers = apiserver::Issuers::Host {
+                domain: self.settings.domain.clone(),
+                port: self.settings.external_port,
+            };
+            arguments.push(format!("--service-account-issuer={}", issuers.url(&self.plane.name, "")));
+        }
         if matches!(self.backend, Backend::Volume) {
             arguments.push(format!("--store=embedded:{DATA_DIR}/store"));
         }
