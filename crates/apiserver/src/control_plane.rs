@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 use crate::catalog::Catalogs;
 use crate::codec::{Codec, CodecError};
-use crate::encryption::{DataKeyRow, DataKeys, InstallationKeys, Secret64};
+use crate::encryption::{DataKeyRow, DataKeys, Secret64};
 use crate::engine::Config;
 use crate::stations::fairness::{FLOW_KINDS, FlowControl};
 use crate::surface::Surface;
@@ -641,7 +641,7 @@ impl ControlPlanes {
         let mut failed = None;
         // Decoded one after the other: there may be thousands, and decoded they take many times as much.
         let definitions = page.entries.iter().map_while(|entry| {
-            let decoded = self.codec.decode(&entry.key, &entry.value, entry.modified);
+            let decoded = plane.codec.decode(&entry.key, &entry.value, entry.modified);
             decoded.map(|stored| stored.to_value().ok()).map_err(|error| failed = Some(error)).ok()
         });
         let surface = Surface::new(definitions.flatten(), offered);

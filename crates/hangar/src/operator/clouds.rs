@@ -29,7 +29,6 @@ pub async fn start(
     client: &kube::Client,
     aws: &AwsOptions,
     providers: &TerraformOptions,
-    egress: egress::Policy,
     metrics: &Arc<Metrics>,
     allowed: Ranges,
     stop: CancellationToken,
@@ -45,7 +44,8 @@ pub async fn start(
     let key = key(client).await?;
     let policy = Policy::new(allowed);
     let egress = Egress::new(Client::default(), Arc::new(policy.clone()));
-    let of_terraform = terraform::start(client, providers, &key, egress.clone(), policy, stop.clone()).await?;
+    let of_terraform =
+        terraform::start(client, providers, &key, egress.clone(), policy, stop.clone()).await?;
     let shared = Shared { metrics: metrics.clone(), ..Shared::of_cluster(key, egress) };
     let of_aws = start_aws(client, aws, &shared, stop).await?;
     let all: Vec<Running> = of_aws.into_iter().chain(of_terraform).collect();

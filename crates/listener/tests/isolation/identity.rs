@@ -9,8 +9,8 @@ use apiserver::control_plane::{IN_CLUSTER_ISSUER, KeyChange, KeyKind};
 use auth::tokens::{BoundToken, Issuer, Reference};
 use serde_json::{Value, json};
 
-use crate::client::{Credential, Door};
-use crate::world::{HOUR, NOTE, Tenant, World, body};
+use super::client::{Credential, Door};
+use super::world::{HOUR, NOTE, Tenant, World, body};
 
 const WATCH: &str = "/api/v1/namespaces/team/configmaps?watch=1&timeoutSeconds=600";
 

@@ -15,9 +15,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use listener::Limits;
 use serde_json::json;
 
-use crate::CONFIG_MAPS;
-use crate::client::{Credential, Network};
-use crate::world::{NOTE, World};
+use super::CONFIG_MAPS;
+use super::client::{Credential, Network};
+use super::world::{NOTE, World};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

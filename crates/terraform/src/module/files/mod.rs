@@ -161,7 +161,8 @@ pub struct Loader<'a> {
     /// Modules that the operator allows.
     pub directory: Option<&'a Path>,
     pub archives: &'a Archives,
-use crate::plugin::Isolation;
+    /// How git is run.
+    pub isolation: &'a Isolation,
     /// Whose modules these are.
     pub caller: &'a Caller,
     /// What the module itself is fetched with, and from which machine: what it calls there is fetched with the same.
