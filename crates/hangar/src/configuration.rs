@@ -97,7 +97,7 @@ pub struct HostOptions {
     #[arg(long, value_name = "DIR", env = "HANGAR_TERRAFORM_MODULE_DIR")]
     pub terraform_module_dir: Option<PathBuf>,
     #[command(flatten)]
-    #[serde(flatten)]
+    #[serde(rename = "terraformProviders")]
     pub providers: ProviderOptions,
 }
 

@@ -79,6 +79,10 @@ impl StandsFor for Claimed {
         self.store.fenced(fence)
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.store.trouble()
+    }
+
     async fn close(&self) {
         self.store.close().await;
     }

@@ -75,6 +75,10 @@ impl StandsFor for Late {
         Arc::new(StandIn(Late { place: self.place.clone(), fence: Some(fence) }))
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.place.opened.get()?.trouble()
+    }
+
     async fn close(&self) {
         self.place.closed.send_replace(true);
         if let Some(store) = self.place.opened.get() {

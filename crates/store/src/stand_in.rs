@@ -22,6 +22,8 @@ pub(crate) trait StandsFor: Send + Sync + 'static {
 
     fn fenced(&self, fence: Fence) -> Arc<dyn Store>;
 
+    fn trouble(&self) -> Option<String>;
+
     async fn close(&self);
 }
 
@@ -165,6 +167,10 @@ impl<S: StandsFor> Store for StandIn<S> {
 
     fn fenced(&self, fence: Fence) -> Arc<dyn Store> {
         self.0.fenced(fence)
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.0.trouble()
     }
 
     async fn close(&self) {

@@ -233,6 +233,10 @@ impl Store for Cached {
         Arc::new(Cached { engine, registry: self.registry.clone(), life: self.life.clone() })
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.engine.trouble()
+    }
+
     async fn close(&self) {
         self.life.end();
         self.engine.close().await;
