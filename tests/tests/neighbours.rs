@@ -12,10 +12,10 @@ use serde_json::json;
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// 64 lists of 100 MB are asked for at once, of a server with 512 MiB, and nobody reads them: some are refused, none takes
-/// the server down, and nobody else feels anything.
+/// 64 lists of 100 MB are asked for at once, of a server with 512 MiB, and nobody reads them. Lists are sent in pieces, so that
+/// each begins or is refused with 429; the server goes on, and other control planes are served.
 #[test]
-fn unread_lists_under_a_limit_of_memory_end_in_429() {
+fn unread_lists_under_a_limit_of_memory_harm_nobody() {
     let server = Server::start_with_memory(512 << 20);
     let [loud, quiet] = ["loud", "quiet"].map(|name| ControlPlane::create(&server, name));
     let [of_loud, of_quiet] = [&loud, &quiet].map(|plane| Arc::new(server.client_as(plane.credentials())));
@@ -37,7 +37,6 @@ fn unread_lists_under_a_limit_of_memory_end_in_429() {
     }
     let codes: Vec<u16> = held.iter().map(|(code, _)| *code).collect();
     assert!(codes.iter().all(|code| matches!(code, 200 | 429)), "{codes:?}");
-    assert!(codes.contains(&200) && codes.contains(&429), "{codes:?}");
 
     for number in 0..20 {
         of_quiet.get(&quiet.path(CONFIG_MAPS)).ok();

@@ -143,6 +143,10 @@ impl Load {
                     } else {
                         network.ask(&door, &credential, "PATCH", NOTE, &patch).await
                     };
+                    // Several write the same object: that has nothing to do with keys.
+                    if answer.code == 409 {
+                        continue;
+                    }
                     assert_eq!(answer.code, 200, "{}: {}", credential.what, answer.text);
                     writes.fetch_add(1, Ordering::Relaxed);
                 }

@@ -286,7 +286,7 @@ async fn names_with_odd_bytes_stay_within_the_control_plane() {
     }
     for odd in ["%00", "*"] {
         let path = format!(
-            "/api/v1/configmaps?watch=1&timeoutSeconds=1&resourceVersion=1&fieldSelector=metadata.namespace={odd}"
+            "/api/v1/configmaps?watch=1&timeoutSeconds=1&resourceVersion=0&fieldSelector=metadata.namespace={odd}"
         );
         let answer = world.network.ask(&world.by_name("a"), &a.credentials[0], "GET", &path, "").await;
         assert_eq!(answer.code, 200, "{path}: {}", answer.text);
@@ -592,7 +592,7 @@ async fn nothing_is_left_of_a_deleted_control_plane() {
     let watching = {
         let (network, door, own) = (world.network.clone(), world.by_name("b"), old.credentials[0].clone());
         tokio::spawn(async move {
-            network.ask(&door, &own, "GET", "/api/v1/configmaps?watch=1&resourceVersion=1", "").await
+            network.ask(&door, &own, "GET", "/api/v1/configmaps?watch=1&resourceVersion=0", "").await
         })
     };
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;

@@ -100,7 +100,7 @@ fn cases() -> Vec<Case> {
         case("an account is no token", "create serviceaccounts,update serviceaccounts,get serviceaccounts", "create serviceaccounts/token", "POST", &format!("{TEAM}/serviceaccounts/robot/token"), JSON, json!({})),
         case("update does not finish", "update namespaces", "update namespaces/finalize", "PUT", "/api/v1/namespaces/team/finalize", JSON,
              json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}, "spec": {"finalizers": ["kubernetes"]}})),
-        case("a condition is a verdict of the signer", "patch certificatesigningrequests/status certificates.k8s.io", "sign signers certificates.k8s.io", "PATCH", &format!("{REQUEST}/status"), MERGE, condition("Failed")),
+        case("a condition is a verdict of the signer", "patch certificatesigningrequests/status certificates.k8s.io", "sign signers certificates.k8s.io", "PATCH", &format!("{REQUEST}/status?dryRun=All"), MERGE, condition("Failed")),
         case("approval is the approver's", "patch certificatesigningrequests/approval certificates.k8s.io", "approve signers certificates.k8s.io", "PATCH", &format!("{REQUEST}/approval"), MERGE, condition("Approved")),
     ]
 }
@@ -268,7 +268,8 @@ async fn a_verb_has_no_other_effect() {
     let answer = ask(&getter, "GET", &format!("{NOTE}?watch=1&timeoutSeconds=1"), JSON, Value::Null).await;
     assert_eq!((answer.code, &body(&answer)["kind"]), (200, &json!("ConfigMap")), "{}", answer.text);
     // Who writes a status changes nothing else: no labels that a policy selects by, no finalizer, no owner.
-    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let containers = json!([{"name": "c", "image": "i"}]);
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"serviceAccountName": "robot", "containers": containers}});
     assert_eq!(ask(admin, "POST", &format!("{TEAM}/pods"), JSON, pod).await.code, 201);
     let writer = somebody(&world, &b, "writer", rules("patch pods/status,patch namespaces/status")).await;
     let patch = json!({

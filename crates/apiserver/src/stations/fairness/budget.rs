@@ -15,6 +15,9 @@ use parking_lot::Mutex;
 use super::{Owner, Seat};
 use crate::service::Failure;
 
+/// The part of the budget, as one in so many, that a control plane may hold whatever others hold.
+const GUARANTEED: usize = 64;
+
 pub struct Budget {
     total: usize,
     state: Mutex<State>,
@@ -57,6 +60,8 @@ impl Budget {
             0 => bytes <= free - free / 8,
             held => bytes <= free && held + bytes <= free - bytes,
         };
+        // What others hold by force shuts nobody out.
+        let fits = fits || held + bytes <= self.total / GUARANTEED;
         if !fits && !forced {
             return false;
         }
