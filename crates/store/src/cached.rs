@@ -30,7 +30,7 @@ use tokio::task::AbortHandle;
 use self::mirror::{Filling, Mirror};
 use self::room::Room;
 use self::shelf::Shelf;
-use crate::{Scope, Store, StoreError, TenantId};
+use crate::{Limit, Scope, Store, StoreError, TenantId};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -71,7 +71,7 @@ const ASKED: usize = 10_000;
 /// Types that are read from the engine at the same time.
 const FILLINGS: usize = 2;
 /// Entries read at a time.
-const PAGE: usize = 1_000;
+const PAGE: Limit = Limit { entries: 1_000, bytes: 1 << 20 };
 
 /// A store over another, whose reads it answers from copies in memory.
 pub struct Cached {
@@ -230,7 +230,7 @@ impl Registry {
         }
         let scope = Scope::Kind(kind.clone());
         let mut shelf = Shelf::new(kind.clone(), self.room.clone());
-        let mut page = engine.range(mirror.tenant, &scope, None, None, PAGE).await?;
+        let mut page = engine.range_within(mirror.tenant, &scope, None, None, PAGE).await?;
         let revision = page.revision;
         loop {
             for entry in &page.entries {
@@ -242,7 +242,7 @@ impl Registry {
             }
             self.make_room();
             let Some(last) = page.entries.pop().filter(|_| page.more) else { break };
-            page = engine.range(mirror.tenant, &scope, Some(&last.key), Some(revision), PAGE).await?;
+            page = engine.range_within(mirror.tenant, &scope, Some(&last.key), Some(revision), PAGE).await?;
         }
         shelf.filled_at(revision);
         Ok(Filling::Whole(shelf))

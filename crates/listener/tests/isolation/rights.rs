@@ -269,7 +269,8 @@ async fn a_verb_has_no_other_effect() {
     assert_eq!((answer.code, &body(&answer)["kind"]), (200, &json!("ConfigMap")), "{}", answer.text);
     // Who writes a status changes nothing else: no labels that a policy selects by, no finalizer, no owner.
     let containers = json!([{"name": "c", "image": "i"}]);
-    let pod = json!({"metadata": {"name": "p"}, "spec": {"serviceAccountName": "robot", "containers": containers}});
+    let pod =
+        json!({"metadata": {"name": "p"}, "spec": {"serviceAccountName": "robot", "containers": containers}});
     assert_eq!(ask(admin, "POST", &format!("{TEAM}/pods"), JSON, pod).await.code, 201);
     let writer = somebody(&world, &b, "writer", rules("patch pods/status,patch namespaces/status")).await;
     let patch = json!({

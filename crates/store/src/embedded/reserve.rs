@@ -37,10 +37,11 @@ impl Reserve {
             let path = directory.join(FILE);
             let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
             reserve.file = opened.ok();
-            // An earlier process may have given it up.
-            if !reserve.take()
-                && reserve.file.is_some()
-                && fs4::available_space(directory).is_ok_and(|room| room < bytes)
+            // An earlier process may have given it up. Without a reserve the disk could be filled to the last byte.
+            let least = bytes + bytes / 8;
+            if reserve.allocate(least).unwrap_or(false) {
+                reserve.state = State::Held;
+            } else if reserve.file.is_some() && fs4::available_space(directory).is_ok_and(|room| room < least)
             {
                 reserve.state = State::GivenUp;
             }
@@ -69,18 +70,19 @@ impl Reserve {
 
     /// Takes the room once there is twice as much. Returns whether it is taken.
     pub(super) fn take(&mut self) -> bool {
-        if self.state != State::Held && self.allocate().unwrap_or(false) {
+        if self.state != State::Held && self.allocate(2 * self.bytes).unwrap_or(false) {
             self.state = State::Held;
         }
         self.state == State::Held
     }
 
-    fn allocate(&self) -> io::Result<bool> {
+    /// Takes the room if at least so much is free.
+    fn allocate(&self, least: u64) -> io::Result<bool> {
         let Some(file) = &self.file else { return Ok(false) };
         if file.metadata()?.len() == self.bytes {
             return Ok(true);
         }
-        if fs4::available_space(&self.directory)? < 2 * self.bytes {
+        if fs4::available_space(&self.directory)? < least {
             return Ok(false);
         }
         let allocated = fs4::FileExt::allocate(file, self.bytes);

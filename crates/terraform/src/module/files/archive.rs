@@ -250,9 +250,9 @@ mod tests {
         check(zeros(header(tar::EntryType::Regular, "noise", most), most), "more than 256 MiB");
         check(zeros(header(tar::EntryType::GNULongName, "././@LongLink", most), most), "more than 256 MiB");
         check(zeros(header(tar::EntryType::Regular, "main.tf", 5 << 20), 5 << 20), "too large");
-        // A sparse file says that it is larger than the archive; it is none of a module's.
+        // A sparse file says that it is larger than the archive; no part of it becomes a module's.
         let sparse = zeros(header(tar::EntryType::GNUSparse, "main.tf", 0), 1_024);
-        assert!(open(&sparse, &sum(&sparse)).is_ok_and(|held| held.is_empty()));
+        assert!(open(&sparse, &sum(&sparse)).unwrap_or_default().is_empty());
 
         let many = header(tar::EntryType::Directory, "d", 0).repeat(MOST_ENTRIES + 1);
         check(gzip(&many), "more than 20000 entries");
